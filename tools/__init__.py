@@ -1,0 +1,1 @@
+"""The project's own build steps; each is what one target of the Makefile runs."""
