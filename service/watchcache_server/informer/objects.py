@@ -29,9 +29,13 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
 
 class Upsert(msgspec.Struct, frozen=True, gc=False):
-    """The object exists in this form (ADDED or MODIFIED on a live stream)."""
+    """The object exists in this form: ADDED or MODIFIED on a live stream.
+
+    `is_addition` is true for ADDED: one that is not newer than what is held is then a replay.
+    """
 
     item: Item
+    is_addition: bool = False
 
 
 class Remove(msgspec.Struct, frozen=True, gc=False):

@@ -223,7 +223,8 @@ class Event(_message.Message):
     type: Global___EventType.ValueType
     """What happened."""
     revision: _builtins.int
-    """The extension's revision of this change: each change has its own, and they grow within a stream of
+    """The extension's revision of this change. Each change has its own, but for objects that became known
+    at once by the first sync of an informer: those share one. Revisions grow within a stream of
     changes. In a snapshot it is the revision at which the object last changed, in no order.
     """
     left_reason: Global___LeftReason.ValueType

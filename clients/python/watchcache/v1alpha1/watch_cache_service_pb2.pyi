@@ -15,7 +15,6 @@ Errors. Every error carries google.rpc.Status details with exactly one google.rp
                        synced because a right is missing; PreconditionFailure says which. Retry when
                        mended.
   RESOURCE_EXHAUSTED   A limit is reached; QuotaFailure names it. Retry with backoff.
-  OUT_OF_RANGE         A page token whose list has changed too much. Start the list again.
   UNAVAILABLE          Starting, draining or not synced yet; RetryInfo says when to retry.
   DEADLINE_EXCEEDED    The caller's own deadline passed. Retry if still wanted.
   INTERNAL             A fault of the service, logged there under the id in the message. Retry with
@@ -485,20 +484,16 @@ class Synced(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RESUME_TOKEN_FIELD_NUMBER: _builtins.int
-    OBJECT_COUNT_FIELD_NUMBER: _builtins.int
     resume_token: _builtins.bytes
     """Where to resume from here."""
-    object_count: _builtins.int
-    """Number of objects in view."""
     def __init__(
         self,
         *,
         resume_token: _builtins.bytes = ...,
-        object_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["object_count", b"object_count", "resume_token", b"resume_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["resume_token", b"resume_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -15,7 +15,6 @@ Errors. Every error carries google.rpc.Status details with exactly one google.rp
                        synced because a right is missing; PreconditionFailure says which. Retry when
                        mended.
   RESOURCE_EXHAUSTED   A limit is reached; QuotaFailure names it. Retry with backoff.
-  OUT_OF_RANGE         A page token whose list has changed too much. Start the list again.
   UNAVAILABLE          Starting, draining or not synced yet; RetryInfo says when to retry.
   DEADLINE_EXCEEDED    The caller's own deadline passed. Retry if still wanted.
   INTERNAL             A fault of the service, logged there under the id in the message. Retry with
