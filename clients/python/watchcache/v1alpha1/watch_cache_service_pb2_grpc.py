@@ -5,7 +5,7 @@ import warnings
 
 from watchcache.v1alpha1 import watch_cache_service_pb2 as watchcache_dot_v1alpha1_dot_watch__cache__service__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -25,7 +25,7 @@ if _version_not_supported:
     )
 
 
-class WatchCacheServiceStub:
+class WatchCacheServiceStub(object):
     """WatchCacheService keeps Kubernetes objects warm for controllers.
     """
 
@@ -82,7 +82,7 @@ class WatchCacheServiceStub:
                 _registered_method=True)
 
 
-class WatchCacheServiceServicer:
+class WatchCacheServiceServicer(object):
     """WatchCacheService keeps Kubernetes objects warm for controllers.
     """
 
@@ -234,7 +234,7 @@ def add_WatchCacheServiceServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class WatchCacheService:
+class WatchCacheService(object):
     """WatchCacheService keeps Kubernetes objects warm for controllers.
     """
 

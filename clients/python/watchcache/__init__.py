@@ -1,0 +1,1 @@
+"""Client of watchcache for controllers written in Python."""
