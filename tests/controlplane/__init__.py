@@ -1,0 +1,1 @@
+"""The real Kubernetes control plane for tests: built once, started on loopback."""
