@@ -50,15 +50,15 @@ demo: setup ## start a dev cluster, the service and a client, and show a first s
 run: setup ## serve against the clusters of the current kubeconfig
 	@$(BIN)/watchcache-server serve
 
-test: setup ## run every test, then check the coverage of each part
-	@$(BIN)/python -m tools.coverage_bounds --reset
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -ra --cov --cov-context=test --cov-report=
-	@$(BIN)/python -m tools.coverage_bounds
+test: setup ## run every test and check the coverage of each file; ARGS=... is passed to pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile -ra --cov --cov-report= -p tools.coverage_bounds $(ARGS)
 
 lint: setup $(PROTO_STAMP) ## check style, imports, the contract, generated code and locks
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/buf lint
+	$(BIN)/buf format -d --exit-code
 	$(BIN)/python -m tools.contract_check
 	$(BIN)/python -m tools.lock_check
 

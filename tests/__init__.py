@@ -1,1 +1,1 @@
-"""The project's tests, by what they need: nothing, a dev cluster, a real API server, or everything."""
+"""The project's tests, in folders by what they need: nothing, an API server, or the whole."""

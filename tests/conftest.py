@@ -1,5 +1,17 @@
-"""The plugins that every folder of tests may use."""
+"""What every test shares: the fixtures of the real control plane, and how Hypothesis searches."""
 
 from __future__ import annotations
 
+import os
+
+from hypothesis import HealthCheck, settings
+
 pytest_plugins = ["tests.controlplane.plugin"]
+
+# The machine may be busy, so no example has a deadline; each test as a whole has one.
+settings.register_profile(
+    "default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+# Longer, for a search overnight: HYPOTHESIS_PROFILE=thorough make test
+settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

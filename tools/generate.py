@@ -1,8 +1,9 @@
 """Generates the Python code of the contract from proto/ into the client distribution.
 
-Runs in the environment of requirements/proto.lock, which pins the generator to the oldest runtime that the
-client supports: generated code refuses a runtime older than its generator. The same contract always
-gives the same bytes, so that `tools.contract_check` can compare them with what is checked in.
+Runs in the environment of requirements/proto.lock, which pins the generator to the oldest runtime
+that the client supports: generated code refuses a runtime older than its generator. The same
+contract always gives the same bytes, so that `tools.contract_check` can compare them with what is
+checked in.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def generate(out: Path) -> None:
 
 
 def _drop_empty_service_modules(package: Path) -> None:
-    """Remove the service modules of files that define no service: they hold only a version check."""
+    """Remove the modules of files that define no service: they hold only a version check."""
     for module in package.glob("*_pb2_grpc.py"):
         if "class " not in module.read_text(encoding="utf-8"):
             module.unlink()

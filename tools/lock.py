@@ -1,8 +1,8 @@
 """Writes requirements/*.lock from the dependencies that the pyproject files declare.
 
-A lock names one version and all hashes of each package, for every supported Python and platform, and
-holds no address of a registry. Versions already locked stay unless `--upgrade` is given. The run-time
-lock is resolved within the development lock, so that what is tested is what is shipped.
+A lock names one version and all hashes of each package, for every supported Python and platform,
+and holds no address of a registry. Versions already locked stay unless `--upgrade` is given. The
+run-time lock is resolved within the development lock, so that what is tested is what is shipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DISTRIBUTIONS: Final = (
     "clients/python/pyproject.toml",
     "devcluster/pyproject.toml",
 )
-# Each lock and what it is resolved from. The order matters: the first one constrains the run-time ones.
+# Each lock and what it is resolved from. The order matters: the first one constrains the next two.
 SOURCES: Final[dict[str, tuple[str, ...]]] = {
     "dev": (*DISTRIBUTIONS, "--all-extras", "--group", "dev"),
     "runtime": (*DISTRIBUTIONS[:1], "--constraint", "requirements/dev.lock"),
