@@ -1,0 +1,68 @@
+"""Codecs: how the bodies of one source are compressed.
+
+A `Codec` is zstd with or without a dictionary. A dictionary is trained from the objects of one source and
+used for that source alone; a source of Secrets never has one, since a dictionary holds parts of what it was
+trained on and the sizes of what it compressed answer guesses. Codecs are immutable and may be shared by
+any number of entries; each entry names its codec, so that a source can change to a better one at
+its own pace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import zstandard
+
+__all__ = ["PLAIN", "Codec", "train"]
+
+_LEVEL = 3
+_DICTIONARY_BYTES = 32 * 1024
+
+
+class Codec:
+    """Compresses and restores bodies, with one dictionary or none."""
+
+    __slots__ = ("_compressor", "_decompressor", "dictionary")
+
+    def __init__(self, dictionary: bytes = b"") -> None:
+        self.dictionary = dictionary
+        shared = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
+        if shared is not None:
+            shared.precompute_compress(level=_LEVEL)
+        self._compressor = zstandard.ZstdCompressor(
+            level=_LEVEL, dict_data=shared, write_checksum=False, write_dict_id=False
+        )
+        self._decompressor = zstandard.ZstdDecompressor(dict_data=shared)
+
+    def compress(self, body: bytes) -> bytes:
+        """Return `body` compressed, in a bytes object of exactly its size.
+
+        The copy is needed: the compressor allocates for the worst case and shrinks in place, which
+        leaves a hole of kilobytes behind every result.
+        """
+        return bytes(memoryview(self._compressor.compress(body)))
+
+    def decompress(self, stored: bytes) -> bytes:
+        """Return what `compress` was given."""
+        return self._decompressor.decompress(stored)
+
+    def __repr__(self) -> str:
+        return f"Codec(dictionary of {len(self.dictionary)} bytes)"
+
+
+PLAIN = Codec()
+
+
+def train(samples: Sequence[bytes]) -> bytes | None:
+    """Train a dictionary from sample bodies; None when they are too few or too small for one.
+
+    Takes 60 to 140 ms for 256 pods and releases the interpreter lock meanwhile: call it in a thread.
+    """
+    total = sum(len(sample) for sample in samples)
+    size = min(_DICTIONARY_BYTES, total // 8)
+    if len(samples) < 8 or size < 512:
+        return None
+    try:
+        return zstandard.train_dictionary(size, list(samples), level=_LEVEL).as_bytes()
+    except zstandard.ZstdError:
+        return None

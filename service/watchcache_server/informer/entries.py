@@ -1,0 +1,206 @@
+"""Entries: objects as the store holds them, in tables by namespace and name.
+
+Tables are nested (namespace, then name) and hold strings and structs that the garbage collector does not
+follow, so that a million entries cost it a few milliseconds; see docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
+
+import msgspec
+
+from watchcache_server.informer.compression import Codec
+from watchcache_server.informer.objects import Item
+from watchcache_server.model.selectors import Labels
+
+__all__ = ["Entry", "OwnerIndex", "Table", "flat_labels"]
+
+
+class Entry(msgspec.Struct, gc=False, eq=False):
+    """One object at one resourceVersion.
+
+    `stored` is the body compressed by `codec`; both change together when the source changes its codec.
+    `raw_size` is the length of the body in bytes. `revision` is the extension's revision
+    at which it took this form; 0 before it is visible.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    labels: Labels
+    owners: tuple[str, ...]
+    stored: bytes
+    codec: Codec
+    raw_size: int
+    revision: int = 0
+
+    @classmethod
+    def of(cls, item: Item, codec: Codec) -> Entry:
+        """Make an entry of a decoded object."""
+        return cls(
+            namespace=sys.intern(item.namespace),
+            name=item.name,
+            uid=item.uid,
+            resource_version=item.resource_version,
+            labels=flat_labels(item.labels),
+            owners=tuple(dict.fromkeys(map(sys.intern, item.owners))),
+            stored=codec.compress(item.body),
+            codec=codec,
+            raw_size=len(item.body),
+        )
+
+    def body(self) -> bytes:
+        """Return the JSON object."""
+        return self.codec.decompress(self.stored)
+
+    def recode(self, codec: Codec) -> int:
+        """Compress the body with another codec; return by how many bytes it grew."""
+        before = len(self.stored)
+        self.stored = codec.compress(self.body())
+        self.codec = codec
+        return len(self.stored) - before
+
+
+def flat_labels(labels: dict[str, str]) -> Labels:
+    """Return labels as a flat tuple sorted by key, its strings interned: most repeat."""
+    intern = sys.intern
+    return tuple(intern(text) for pair in sorted(labels.items()) for text in pair)
+
+
+class Table:
+    """The entries of one source: a mapping from (namespace, name), walked in that order."""
+
+    __slots__ = ("_fresh", "_names", "_namespaces", "_rows", "count")
+
+    # Up to so many new names are put into the sorted list one by one; more are sorted in at once.
+    _FEW = 64
+
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[str, Entry]] = {}
+        self._names: dict[str, list[str]] = {}
+        self._fresh: dict[str, list[str]] = {}
+        self._namespaces: list[str] = []
+        self.count = 0
+
+    def get(self, namespace: str, name: str) -> Entry | None:
+        """Return the entry, or None."""
+        row = self._rows.get(namespace)
+        return None if row is None else row.get(name)
+
+    def put(self, entry: Entry) -> Entry | None:
+        """Set the entry; return the one that it replaces."""
+        row = self._rows.get(entry.namespace)
+        if row is None:
+            row = self._rows[entry.namespace] = {}
+            self._names[entry.namespace] = []
+            self._fresh[entry.namespace] = []
+            insort(self._namespaces, entry.namespace)
+        before = row.get(entry.name)
+        row[entry.name] = entry
+        if before is None:
+            self.count += 1
+            self._fresh[entry.namespace].append(entry.name)
+        return before
+
+    def pop(self, namespace: str, name: str) -> Entry | None:
+        """Remove and return the entry, or None."""
+        row = self._rows.get(namespace)
+        entry = None if row is None else row.pop(name, None)
+        if entry is None or row is None:
+            return None
+        self.count -= 1
+        if not row:
+            del self._rows[namespace], self._names[namespace], self._fresh[namespace]
+            del self._namespaces[bisect_left(self._namespaces, namespace)]
+            return entry
+        names = self._sorted_names(namespace)
+        del names[bisect_left(names, name)]
+        return entry
+
+    def namespaces(self) -> list[str]:
+        """Return the namespaces that have entries, sorted."""
+        return list(self._namespaces)
+
+    def names(self, namespace: str) -> set[str]:
+        """Return the names in one namespace."""
+        return set(self._rows.get(namespace, ()))
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Yield every entry, in no order. The table may not change meanwhile."""
+        for row in self._rows.values():
+            yield from row.values()
+
+    def after(self, namespace: str, name: str) -> Iterator[Entry]:
+        """Yield the entries behind (namespace, name) in order. The table may not change meanwhile.
+
+        ("", "") is before everything.
+        """
+        first = bisect_left(self._namespaces, namespace)
+        for index in range(first, len(self._namespaces)):
+            current = self._namespaces[index]
+            names = self._sorted_names(current)
+            start = bisect_right(names, name) if current == namespace else 0
+            row = self._rows[current]
+            for position in range(start, len(names)):
+                yield row[names[position]]
+
+    def _sorted_names(self, namespace: str) -> list[str]:
+        names = self._names[namespace]
+        fresh = self._fresh[namespace]
+        if not fresh:
+            return names
+        if len(fresh) <= self._FEW:
+            for name in fresh:
+                insort(names, name)
+        else:
+            names.extend(fresh)
+            names.sort()
+        self._fresh[namespace] = []
+        return names
+
+
+class OwnerIndex:
+    """Entries by the uids of their owners. Most owners have few, so one entry is kept bare."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry | set[Entry]] = {}
+
+    def add(self, entry: Entry) -> None:
+        """Index an entry."""
+        for uid in entry.owners:
+            held = self._entries.get(uid)
+            if held is None:
+                self._entries[uid] = entry
+            elif isinstance(held, Entry):
+                self._entries[uid] = {held, entry}
+            else:
+                held.add(entry)
+
+    def discard(self, entry: Entry) -> None:
+        """Forget an entry."""
+        for uid in entry.owners:
+            held = self._entries.get(uid)
+            if held is entry:
+                del self._entries[uid]
+            elif isinstance(held, set):
+                held.discard(entry)
+                if len(held) == 1:
+                    self._entries[uid] = held.pop()
+
+    def owned_by(self, uid: str) -> list[Entry]:
+        """Return the entries that name this owner, sorted by namespace and name."""
+        held = self._entries.get(uid)
+        if held is None:
+            return []
+        if isinstance(held, Entry):
+            return [held]
+        return sorted(held, key=lambda entry: (entry.namespace, entry.name))
+
+    def __len__(self) -> int:
+        return len(self._entries)

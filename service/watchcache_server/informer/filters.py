@@ -1,0 +1,68 @@
+"""Filters: which objects of an extension a subscriber or a list asks for.
+
+A filter is decided in two steps: a source passes as a whole or not, and its objects pass by namespace and
+labels. Filters that mean the same are equal and have the same `digest`, across processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+
+import msgspec
+
+from watchcache_server.informer.source import Source
+from watchcache_server.model.selectors import Labels, LabelSelector
+
+__all__ = ["EVERYTHING", "Filter"]
+
+
+class Filter(msgspec.Struct, frozen=True, dict=True):
+    """Parts are joined by AND, the entries of one part by OR; an empty part lets everything through.
+
+    `resources` are pairs of group and plural name. `label_selector` is in canonical form.
+    """
+
+    clusters: tuple[str, ...] = ()
+    resources: tuple[tuple[str, str], ...] = ()
+    namespaces: tuple[str, ...] = ()
+    label_selector: str = ""
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Eight bytes that tell this filter from others."""
+        return hashlib.blake2b(msgspec.json.encode(self), digest_size=8).digest()
+
+    @cached_property
+    def _selector(self) -> LabelSelector:
+        return LabelSelector.parse(self.label_selector)
+
+    @cached_property
+    def _namespace_set(self) -> frozenset[str]:
+        return frozenset(self.namespaces)
+
+    def passes_source(self, source: Source) -> bool:
+        """Tell whether any object of the source may pass."""
+        return (
+            (not self.clusters or source.spec.cluster in self.clusters)
+            and (not self.resources or (source.group, source.resource) in self.resources)
+            and (
+                not self.namespaces
+                or not source.spec.namespace
+                or source.spec.namespace in self._namespace_set
+            )
+        )
+
+    @property
+    def passes_all_objects(self) -> bool:
+        """Whether every object of a source that passes does."""
+        return not self.namespaces and not self.label_selector
+
+    def passes(self, namespace: str, labels: Labels) -> bool:
+        """Tell whether an object of a passing source passes."""
+        return (not self.namespaces or namespace in self._namespace_set) and (
+            not self.label_selector or self._selector.matches(labels)
+        )
+
+
+EVERYTHING = Filter()

@@ -1,0 +1,81 @@
+"""The history of an extension: its latest changes, by revision.
+
+Revisions grow by one with each change. The history keeps a window of them, bounded by count and by bytes;
+whoever asks for something older has to begin with a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from watchcache_server.informer.entries import Entry
+from watchcache_server.model.selectors import Labels
+from watchcache_server.model.states import EventKind, LeftReason
+
+if TYPE_CHECKING:
+    from watchcache_server.informer.source import Source
+
+__all__ = ["Change", "History"]
+
+
+class Change(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """One change of one object; or, with `entry` None, the first sync of a whole source.
+
+    For DELETED and LEFT `entry` is the last content. `labels_before` are the labels of the form that this
+    change replaced or removed, empty for ADDED. `read_at` is when the bytes that caused it were
+    read, in seconds of the caller's clock. `cost_bytes` is what it counts for in the history.
+    """
+
+    revision: int
+    kind: EventKind
+    source: Source
+    entry: Entry | None
+    labels_before: Labels
+    left_reason: LeftReason | None
+    final_state_unknown: bool
+    read_at: float
+    cost_bytes: int
+
+
+class History:
+    """A window of changes with consecutive revisions."""
+
+    __slots__ = ("_changes", "_max_bytes", "_max_changes", "_start", "bytes", "first_revision")
+
+    def __init__(self, *, max_changes: int, max_bytes: int) -> None:
+        # Dropped changes are None until the list is cut, so that they are freed at once.
+        self._changes: list[Any] = []
+        self._start = 0
+        self._max_changes = max_changes
+        self._max_bytes = max_bytes
+        self.bytes = 0
+        self.first_revision = 1
+
+    def append(self, change: Change) -> None:
+        """Add the next change; drop old ones beyond the bounds."""
+        self._changes.append(change)
+        self.bytes += change.cost_bytes
+        while len(self) > self._max_changes or (self.bytes > self._max_bytes and len(self) > 1):
+            self.bytes -= self._changes[self._start].cost_bytes
+            self._changes[self._start] = None
+            self._start += 1
+            self.first_revision += 1
+        if self._start > 1024 and self._start * 2 > len(self._changes):
+            del self._changes[: self._start]
+            self._start = 0
+
+    def covers(self, revision: int) -> bool:
+        """Tell whether everything after `revision` is still here."""
+        return revision >= self.first_revision - 1
+
+    def since(self, revision: int) -> Iterator[Change]:
+        """Yield the changes after `revision`, which must be covered. None may be added meanwhile."""
+        first = self._start + revision + 1 - self.first_revision
+        for index in range(first, len(self._changes)):
+            yield self._changes[index]
+
+    def __len__(self) -> int:
+        return len(self._changes) - self._start

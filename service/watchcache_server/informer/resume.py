@@ -1,0 +1,59 @@
+"""Resume tokens: where a subscriber stands, in a form that it can keep.
+
+A token is opaque to clients. It holds a format number, what it belongs to (a digest of the extension's name,
+the store's epoch, a digest of the filter), the revision, and a checksum against accidents. It is no
+secret and grants nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from typing import NamedTuple
+
+from watchcache_server.model.specs import ExtensionKey
+
+__all__ = ["ResumeToken", "TokenError", "extension_digest"]
+
+_FORMAT = 1
+_LAYOUT = struct.Struct(">B8s8s8sQ")
+_CHECKSUM = struct.Struct(">I")
+
+EPOCH_BYTES = 8
+
+
+class TokenError(ValueError):
+    """The bytes are no resume token."""
+
+
+class ResumeToken(NamedTuple):
+    """The content of a token. The digests and the epoch have eight bytes each."""
+
+    extension: bytes
+    epoch: bytes
+    filter: bytes
+    revision: int
+
+    def encode(self) -> bytes:
+        """Return the token as bytes."""
+        body = _LAYOUT.pack(_FORMAT, *self)
+        return body + _CHECKSUM.pack(zlib.crc32(body))
+
+    @classmethod
+    def decode(cls, token: bytes) -> ResumeToken:
+        """Read a token; raises TokenError when it is none."""
+        if len(token) != _LAYOUT.size + _CHECKSUM.size:
+            raise TokenError("it has the wrong length")
+        body, checksum = token[: _LAYOUT.size], token[_LAYOUT.size :]
+        if _CHECKSUM.unpack(checksum)[0] != zlib.crc32(body):
+            raise TokenError("it was altered or cut")
+        version, *content = _LAYOUT.unpack(body)
+        if version != _FORMAT:
+            raise TokenError("it is of another version of the service")
+        return cls(*content)
+
+
+def extension_digest(key: ExtensionKey) -> bytes:
+    """Eight bytes that tell one extension's name from others."""
+    return hashlib.blake2b(str(key).encode(), digest_size=8).digest()

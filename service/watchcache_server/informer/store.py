@@ -1,0 +1,211 @@
+"""The store of one extension: its sources, one revision for all of them, and the history.
+
+Everything that changes a source goes through here, so that each visible change gets the next revision, in the
+one order that all subscribers see. Nothing here waits: a change is applied and recorded in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from watchcache_server.informer.entries import Entry
+from watchcache_server.informer.filters import Filter
+from watchcache_server.informer.history import Change, History
+from watchcache_server.informer.objects import Delta
+from watchcache_server.informer.source import Effect, Source, Unverified
+from watchcache_server.model.resources import ServedResource
+from watchcache_server.model.specs import SourceSpec, overlap
+from watchcache_server.model.states import EventKind, LeftReason
+
+__all__ = ["Found", "Position", "Store"]
+
+
+class Found(NamedTuple):
+    """An object and the source that holds it."""
+
+    source: Source
+    entry: Entry
+
+
+class Position(NamedTuple):
+    """A place in the order of a list: behind this object of this source. `source` is its order key."""
+
+    source: tuple[str, ...]
+    namespace: str
+    name: str
+
+
+def _order(source: Source) -> tuple[str, ...]:
+    spec = source.spec
+    return (
+        source.group,
+        source.resource or source.kind,
+        spec.cluster,
+        spec.namespace,
+        spec.label_selector,
+        spec.field_selector,
+        spec.version,
+        spec.projection,
+    )
+
+
+class Store:
+    """All objects of an extension. `epoch` tells it from every other store there ever was."""
+
+    def __init__(self, epoch: bytes, *, max_changes: int, max_history_bytes: int) -> None:
+        self.epoch = epoch
+        self.revision = 0
+        self.history = History(max_changes=max_changes, max_bytes=max_history_bytes)
+        self._sources: dict[int, Source] = {}
+        self._next_number = 1
+
+    # Sources
+
+    def add_source(self, spec: SourceSpec) -> Source:
+        """Add an empty source."""
+        source = Source(self._next_number, spec)
+        self._next_number += 1
+        self._sources[source.number] = source
+        return source
+
+    def remove_source(self, source: Source, reason: LeftReason, read_at: float) -> None:
+        """Remove a source; each of its objects has LEFT for `reason`."""
+        self.purge(source, reason, read_at)
+        del self._sources[source.number]
+
+    def source(self, number: int) -> Source | None:
+        """Return a source by number; None when it was removed."""
+        return self._sources.get(number)
+
+    def sources(self, wanted: Filter | None = None) -> list[Source]:
+        """Return the sources, or those that pass a filter, in the order of lists."""
+        found = (s for s in self._sources.values() if wanted is None or wanted.passes_source(s))
+        return sorted(found, key=_order)
+
+    def bind(self, source: Source, served: ServedResource) -> Source | None:
+        """Set what discovery found for a source.
+
+        Returns, instead of setting it, another source that already holds the same objects: two specs
+        named one resource in two ways.
+        """
+        for other in self._sources.values():
+            if (
+                other is not source
+                and other.served is not None
+                and (other.spec.cluster, other.group, other.resource)
+                == (source.spec.cluster, served.group, served.resource)
+                and overlap(other.spec, source.spec)
+            ):
+                return other
+        source.served = served
+        return None
+
+    def unbind(self, source: Source) -> None:
+        """Forget what discovery found; the kind is no longer served."""
+        source.served = None
+
+    # Changes
+
+    def apply(self, source: Source, deltas: Iterable[Delta], read_at: float) -> None:
+        """Apply changes of a live stream."""
+        self._record(source, source.apply(deltas), read_at)
+
+    def commit(self, source: Source, read_at: float) -> None:
+        """End a sync."""
+        effects = source.commit()
+        if effects is not None:
+            self._record(source, effects, read_at)
+        elif source.table.count:
+            self.revision += 1
+            for entry in source.table:
+                entry.revision = self.revision
+            self.history.append(
+                Change(self.revision, EventKind.ADDED, source, None, (), None, False, read_at, 200)
+            )
+
+    def resolve(
+        self, source: Source, subject: Unverified, read_at: float, *, is_deleted: bool
+    ) -> None:
+        """Say what became of an unverified object."""
+        self._record(source, source.resolve(subject, is_deleted=is_deleted), read_at)
+
+    def purge(self, source: Source, reason: LeftReason, read_at: float) -> None:
+        """Drop all objects of a source."""
+        self._record(source, source.purge(reason), read_at)
+
+    def _record(self, source: Source, effects: Iterable[Effect], read_at: float) -> None:
+        for effect in effects:
+            self.revision += 1
+            effect.entry.revision = self.revision
+            self.history.append(
+                Change(
+                    self.revision,
+                    effect.kind,
+                    source,
+                    effect.entry,
+                    effect.labels_before,
+                    effect.left_reason,
+                    effect.final_state_unknown,
+                    read_at,
+                    200 + len(effect.entry.stored),
+                )
+            )
+
+    # Reads
+
+    def find(
+        self, cluster: str, group: str, resource: str, namespace: str, name: str
+    ) -> tuple[list[Source], Found | None]:
+        """Look an object up; also return the sources that could hold it."""
+        candidates = [
+            source
+            for source in self._sources.values()
+            if source.spec.cluster == cluster
+            and source.group == group
+            and source.resource == resource
+            and source.spec.namespace in ("", namespace)
+        ]
+        for source in candidates:
+            entry = source.table.get(namespace, name)
+            if entry is not None:
+                return candidates, Found(source, entry)
+        return candidates, None
+
+    def objects(self, wanted: Filter, after: Position | None = None) -> Iterator[Found]:
+        """Yield the objects that pass, in the order of lists, behind a position.
+
+        The store may not change meanwhile.
+        """
+        for source in self.sources(wanted):
+            order = _order(source)
+            if after is not None and order < after.source:
+                continue
+            start = ("", "")
+            if after is not None and order == after.source:
+                start = (after.namespace, after.name)
+            for entry in source.table.after(*start):
+                if wanted.passes(entry.namespace, entry.labels):
+                    yield Found(source, entry)
+
+    def owned(
+        self, wanted: Filter, owner_uid: str, after: Position | None = None
+    ) -> Iterator[Found]:
+        """Yield the objects that pass and name this owner, in the order of lists, behind a position."""
+        for source in self.sources(wanted):
+            order = _order(source)
+            for entry in source.owners.owned_by(owner_uid):
+                place = Position(order, entry.namespace, entry.name)
+                if (after is None or place > after) and wanted.passes(
+                    entry.namespace, entry.labels
+                ):
+                    yield Found(source, entry)
+
+    def position(self, found: Found) -> Position:
+        """Return the place of an object in the order of lists."""
+        return Position(_order(found.source), found.entry.namespace, found.entry.name)
+
+    @property
+    def object_count(self) -> int:
+        """Number of objects held."""
+        return sum(source.table.count for source in self._sources.values())

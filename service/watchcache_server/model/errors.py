@@ -1,0 +1,145 @@
+"""The errors that the service itself raises, one class per cause.
+
+Each has a stable `reason` for programs and a text for people that names the thing, the rule and the mend.
+They hold no transport terms: serving/ alone turns them into gRPC statuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = [
+    "AccessDeniedError",
+    "ExtensionNotFoundError",
+    "FieldViolation",
+    "InvalidRequestError",
+    "LimitExceededError",
+    "NotSyncedError",
+    "ObjectNotFoundError",
+    "ServiceDrainingError",
+    "ServiceError",
+    "SettingsError",
+    "ServiceAccountGoneError",
+]
+
+
+class FieldViolation(NamedTuple):
+    """One broken rule: the field's path in the request, and what is wrong and how to mend it."""
+
+    field: str
+    description: str
+
+
+class ServiceError(Exception):
+    """Base of all errors that a caller may be told of."""
+
+    reason = "INTERNAL"
+
+
+class InvalidRequestError(ServiceError):
+    """The request breaks rules. `violations` holds at least one entry."""
+
+    reason = "INVALID_REQUEST"
+
+    def __init__(self, violations: Sequence[FieldViolation], *, reason: str | None = None) -> None:
+        self.violations = tuple(violations)
+        if reason is not None:
+            self.reason = reason
+        super().__init__("; ".join(f"{v.field}: {v.description}" for v in self.violations))
+
+    @classmethod
+    def of(cls, field: str, description: str, *, reason: str | None = None) -> InvalidRequestError:
+        """Make one with a single violation."""
+        return cls([FieldViolation(field, description)], reason=reason)
+
+
+class ExtensionNotFoundError(ServiceError):
+    """No such extension, or no longer."""
+
+    reason = "EXTENSION_NOT_FOUND"
+
+    def __init__(self, namespace: str, name: str, *, why: str = "") -> None:
+        self.namespace = namespace
+        self.name = name
+        if why:
+            self.reason = f"EXTENSION_{why}"
+        told = {
+            "": "is not registered; call Register first",
+            "DEREGISTERED": "was deregistered; call Register to have it again",
+            "TTL_EXPIRED": "was freed when its ttl ran out; call Register to have it again",
+            "SERVICE_ACCOUNT_GONE": "was freed because its ServiceAccount was deleted; "
+            "create the ServiceAccount and call Register",
+        }[why]
+        super().__init__(f"extension {namespace}/{name} {told}")
+
+
+class ObjectNotFoundError(ServiceError):
+    """The cache holds no such object, and is sure of it."""
+
+    reason = "OBJECT_NOT_FOUND"
+
+    def __init__(self, description: str) -> None:
+        self.description = description
+        super().__init__(description)
+
+
+class NotSyncedError(ServiceError):
+    """The informer that would hold the answer cannot give it (yet)."""
+
+    reason = "NOT_SYNCED"
+
+    def __init__(self, subject: str, description: str, *, is_transient: bool) -> None:
+        self.subject = subject
+        self.description = description
+        self.is_transient = is_transient
+        super().__init__(f"{subject}: {description}")
+
+
+class LimitExceededError(ServiceError):
+    """A limit of the service is reached."""
+
+    reason = "LIMIT_EXCEEDED"
+
+    def __init__(self, subject: str, description: str, *, setting: str) -> None:
+        self.subject = subject
+        self.description = description
+        self.setting = setting
+        super().__init__(f"{subject}: {description}")
+
+
+class ServiceDrainingError(ServiceError):
+    """The service is shutting down."""
+
+    reason = "DRAINING"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the service is shutting down; connect again, to another replica if there is one"
+        )
+
+
+class AccessDeniedError(ServiceError):
+    """The caller may not do this."""
+
+    reason = "ACCESS_DENIED"
+
+
+class ServiceAccountGoneError(ServiceError):
+    """The ServiceAccount of an extension does not exist."""
+
+    reason = "SERVICE_ACCOUNT_GONE"
+
+    def __init__(self, cluster: str, namespace: str, name: str) -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+        self.name = name
+        super().__init__(
+            f"ServiceAccount {namespace}/{name} does not exist in cluster {cluster}; create it"
+        )
+
+
+class SettingsError(ServiceError):
+    """The service cannot start with these settings."""
+
+    reason = "INVALID_SETTINGS"

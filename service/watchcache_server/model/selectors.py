@@ -1,0 +1,225 @@
+"""Label and field selectors in the notation of kubectl.
+
+A label selector is parsed, checked, brought into one canonical form, and matched against labels that are
+kept as a flat tuple (key, value, key, value, ...). A field selector is only checked for its form: which
+fields exist is known to the API server alone.
+
+Source of the rules: the selector grammar of Kubernetes' API concepts (label values are at most 63
+characters; `!=` and `notin` also match objects without the key).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from watchcache_server.model.names import qualified_name_problem
+
+__all__ = ["LabelSelector", "Labels", "Requirement", "SelectorError", "canonical_field_selector"]
+
+Labels = tuple[str, ...]
+
+_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_TOKEN = re.compile(r"\s*(?:(?P<op>!=|==|=|!|,|\(|\)|>|<)|(?P<word>[^\s!=,()<>]+))")
+
+
+class SelectorError(ValueError):
+    """The text is no selector."""
+
+
+class Requirement(NamedTuple):
+    """One term: key, operator (in, notin, exists, absent, gt, lt) and its sorted values."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Labels) -> bool:
+        """Tell whether the labels satisfy this term."""
+        value = _value_of(labels, self.key)
+        match self.operator:
+            case "in":
+                return value is not None and value in self.values
+            case "notin":
+                return value is None or value not in self.values
+            case "exists":
+                return value is not None
+            case "absent":
+                return value is None
+            case _:
+                return _compares(value, self.operator, self.values[0])
+
+    def __str__(self) -> str:
+        match self.operator:
+            case "in" if len(self.values) == 1:
+                return f"{self.key}={self.values[0]}"
+            case "notin" if len(self.values) == 1:
+                return f"{self.key}!={self.values[0]}"
+            case "in" | "notin":
+                return f"{self.key} {self.operator} ({','.join(self.values)})"
+            case "exists":
+                return self.key
+            case "absent":
+                return f"!{self.key}"
+            case _:
+                return f"{self.key}{'>' if self.operator == 'gt' else '<'}{self.values[0]}"
+
+
+def _value_of(labels: Labels, key: str) -> str | None:
+    for i in range(0, len(labels), 2):
+        if labels[i] == key:
+            return labels[i + 1]
+    return None
+
+
+def _compares(value: str | None, operator: str, bound: str) -> bool:
+    if value is None or not re.fullmatch(r"[+-]?[0-9]{1,19}", value):
+        return False
+    return int(value) > int(bound) if operator == "gt" else int(value) < int(bound)
+
+
+class LabelSelector(NamedTuple):
+    """A parsed label selector; empty matches everything. Equal selectors have equal `str`."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> LabelSelector:
+        """Parse `text`.
+
+        Raises SelectorError, saying where and why, when it is malformed.
+        """
+        tokens = _tokens(text)
+        requirements = set()
+        position = 0
+        while position < len(tokens):
+            requirement, position = _requirement(tokens, position, text)
+            requirements.add(requirement)
+            if position == len(tokens):
+                break
+            if tokens[position] != ",":
+                raise SelectorError(f"{text!r}: expected ',' before {tokens[position]!r}")
+            position += 1
+            if position == len(tokens):
+                raise SelectorError(f"{text!r}: nothing follows the last ','")
+        return cls(tuple(sorted(requirements)))
+
+    def matches(self, labels: Labels) -> bool:
+        """Tell whether the labels satisfy every term."""
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(str(requirement) for requirement in self.requirements)
+
+
+def _tokens(text: str) -> list[str]:
+    tokens = []
+    position = 0
+    stripped = text.rstrip()
+    while position < len(stripped):
+        match = _TOKEN.match(stripped, position)
+        if match is None:  # pragma: no branch - every character is in one of the two classes
+            raise SelectorError(f"{text!r}: cannot read {stripped[position:]!r}")
+        tokens.append(match["op"] or match["word"])
+        position = match.end()
+    return tokens
+
+
+def _requirement(tokens: list[str], position: int, text: str) -> tuple[Requirement, int]:
+    if tokens[position] == "!":
+        key, position = _key(tokens, position + 1, text)
+        return Requirement(key, "absent"), position
+    key, position = _key(tokens, position, text)
+    if position == len(tokens) or tokens[position] == ",":
+        return Requirement(key, "exists"), position
+    operator = tokens[position]
+    position += 1
+    if operator in {"in", "notin"}:
+        values, position = _value_set(tokens, position, text)
+        return Requirement(key, operator, values), position
+    value = ""
+    if position < len(tokens) and tokens[position] not in {
+        ",",
+        "(",
+        ")",
+        "=",
+        "==",
+        "!=",
+        "!",
+        "<",
+        ">",
+    }:
+        value = _value(tokens[position], text)
+        position += 1
+    if operator in {"=", "=="}:
+        return Requirement(key, "in", (value,)), position
+    if operator == "!=":
+        return Requirement(key, "notin", (value,)), position
+    if operator in {">", "<"}:
+        if not re.fullmatch(r"[0-9]{1,19}", value):
+            raise SelectorError(f"{text!r}: {operator!r} needs a whole number, not {value!r}")
+        return Requirement(key, "gt" if operator == ">" else "lt", (value,)), position
+    raise SelectorError(f"{text!r}: {operator!r} is no operator; use =, ==, !=, in, notin, > or <")
+
+
+def _key(tokens: list[str], position: int, text: str) -> tuple[str, int]:
+    if position == len(tokens):
+        raise SelectorError(f"{text!r}: a label key is missing at the end")
+    problem = qualified_name_problem(tokens[position])
+    if problem:
+        raise SelectorError(f"{text!r}: the label key {problem}")
+    return tokens[position], position + 1
+
+
+def _value(value: str, text: str) -> str:
+    if len(value) > 63 or not _VALUE.fullmatch(value):
+        raise SelectorError(
+            f"{text!r}: {value!r} is no label value; use at most 63 letters, digits, '-', '_' or '.', "
+            "with a letter or digit at both ends"
+        )
+    return value
+
+
+def _value_set(tokens: list[str], position: int, text: str) -> tuple[tuple[str, ...], int]:
+    if position == len(tokens) or tokens[position] != "(":
+        raise SelectorError(f"{text!r}: 'in' and 'notin' need a list such as (a,b)")
+    values = set()
+    last = "("
+    for position in range(position + 1, len(tokens)):
+        token = tokens[position]
+        if token == ")":
+            if last in {"(", ","}:
+                values.add("")
+            return tuple(sorted(values)), position + 1
+        if token == ",":
+            if last in {"(", ","}:
+                values.add("")
+        elif last in {"(", ","}:
+            values.add(_value(token, text))
+        else:
+            break
+        last = token
+    raise SelectorError(f"{text!r}: the list after 'in' or 'notin' is not closed by ')'")
+
+
+def canonical_field_selector(text: str) -> str:
+    """Check the form of a field selector and return it with its terms sorted.
+
+    Terms are `path=value`, `path==value` or `path!=value`, joined by ','; a ',' or '=' in a value is
+    written with a backslash. Raises SelectorError when it is malformed.
+    """
+    if not text.strip():
+        return ""
+    terms = set()
+    for term in re.split(r"(?<!\\),", text):
+        match = re.fullmatch(
+            r"\s*([A-Za-z][A-Za-z0-9_.\-\[\]/]*)\s*(!=|==|=)\s*((?:\\.|[^=\\])*?)\s*", term
+        )
+        if match is None:
+            raise SelectorError(
+                f"{term!r} is no field term; use path=value or path!=value, for example "
+                "metadata.name=web"
+            )
+        path, operator, value = match.groups()
+        terms.add(f"{path}{'!=' if operator == '!=' else '='}{value}")
+    return ",".join(sorted(terms))
