@@ -7,6 +7,7 @@ compare with.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,8 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 def _git(*arguments: str) -> str:
     """Return the output of a git command, or nothing if it fails: not every copy is a checkout."""
+    if shutil.which("git") is None:
+        return ""
     command = ["git", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else ""
