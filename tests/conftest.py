@@ -1,4 +1,4 @@
-"""What every test shares: the fixtures of the real control plane, and how Hypothesis searches."""
+"""What every test shares: the fixtures of both API servers, and how Hypothesis searches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.controlplane.plugin"]
+pytest_plugins = ["tests.controlplane.plugin", "watchcache_devcluster.pytest_plugin"]
 
 # The machine may be busy, so no example has a deadline; each test as a whole has one.
 settings.register_profile(
