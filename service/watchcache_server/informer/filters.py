@@ -48,8 +48,8 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
             and (not self.resources or (source.group, source.resource) in self.resources)
             and (
                 not self.namespaces
-                or not source.spec.namespace
-                or source.spec.namespace in self._namespace_set
+                or not source.namespace
+                or source.namespace in self._namespace_set
             )
         )
 

@@ -22,7 +22,10 @@ __all__ = ["Change", "History"]
 
 
 class Change(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """One change of one object; or, with `entry` None, the first sync of a whole source.
+    """One change of one object; or, with `entry` None, something about a whole source.
+
+    That is ADDED for its first sync: all that it holds is new. And MODIFIED when it has taken objects over from
+    other sources: a reader in the middle of a snapshot has to begin anew, since they moved.
 
     For DELETED and LEFT `entry` is the last content. `labels_before` are the labels of the form that this
     change replaced or removed, empty for ADDED. `read_at` is when the bytes that caused it were

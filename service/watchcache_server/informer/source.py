@@ -24,7 +24,7 @@ from watchcache_server.informer.objects import Delta, Item, Remove
 from watchcache_server.informer.versions import Order, compare_versions
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.selectors import Labels
-from watchcache_server.model.specs import SourceSpec
+from watchcache_server.model.specs import SourceSpec, overlap
 from watchcache_server.model.states import EventKind, LeftReason
 
 __all__ = ["Effect", "Source", "Unverified"]
@@ -77,6 +77,8 @@ class Source:
     def __init__(self, number: int, spec: SourceSpec) -> None:
         self.number = number
         self.spec = spec
+        # A retiring source goes on until those that take its objects over have synced.
+        self.is_retiring = False
         self.served: ServedResource | None = None
         self.is_synced = False
         self.table = Table()
@@ -107,6 +109,13 @@ class Source:
     def resource(self) -> str:
         """Plural name; empty while only the kind is known."""
         return self.served.resource if self.served else self.spec.resource
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of the scope; empty for the whole cluster."""
+        if self.spec.is_scope_open and self.served is not None and not self.served.is_namespaced:
+            return ""
+        return self.spec.namespace
 
     @property
     def version(self) -> str:
@@ -296,6 +305,65 @@ class Source:
         """Forget the sync under way."""
         self._staging = None
 
+    def may_share_objects(self, other: Source) -> bool:
+        """Tell whether both could hold the same object, as far as is known of their types."""
+        return (
+            self.spec.cluster == other.spec.cluster
+            and self.group == other.group
+            and (
+                (self.resource == other.resource and self.resource != "")
+                or (self.kind == other.kind and self.kind != "")
+            )
+            and overlap(self.spec, other.spec)
+        )
+
+    def covers(self, entry: Entry) -> bool:
+        """Tell whether this source would hold the object if it existed, whatever its labels."""
+        return (
+            not self.spec.is_selecting
+            and self.namespace in ("", entry.namespace)
+            and self.spec.pinned_name in ("", entry.name)
+            and (not self._names or (entry.namespace, entry.name) in self._names)
+        )
+
+    def take_over(self, predecessors: Iterable[Source]) -> list[Effect]:
+        """Take objects over from retiring sources after the first sync; return the difference.
+
+        What they held and this source does not is gone if this source covers it.
+        """
+        olds = {
+            (old.namespace, old.name): (source, old)
+            for source in predecessors
+            for old in source.table
+        }
+        effects: list[Effect] = []
+        for entry in self.table.after("", ""):
+            source, old = olds.pop((entry.namespace, entry.name), (None, None))
+            if source is None or old is None:
+                effects.append(Effect(EventKind.ADDED, entry))
+                continue
+            source.release(old)
+            if old.uid != entry.uid:
+                effects.append(Effect(EventKind.DELETED, old, old.labels, None, True))
+                effects.append(Effect(EventKind.ADDED, entry))
+            elif (
+                old.resource_version != entry.resource_version
+                or source.version != self.version
+                or source.spec.projection != self.spec.projection
+            ):
+                effects.append(Effect(EventKind.MODIFIED, entry, old.labels))
+            else:
+                entry.revision = old.revision
+        for source, old in olds.values():
+            if self.covers(old):
+                source.release(old)
+                effects.append(Effect(EventKind.DELETED, old, old.labels, None, True))
+        return effects
+
+    def release(self, entry: Entry) -> None:
+        """Let go of an entry without a word: another source has it now."""
+        self._drop(entry, EventKind.LEFT)
+
     def commit(self) -> list[Effect] | None:
         """Swap in what was staged; return the difference, or None when this was the first sync.
 
@@ -363,6 +431,12 @@ class Source:
 
     # Compression
 
+    @property
+    def is_training_due(self) -> bool:
+        """Whether `training_samples` would return some."""
+        table = self._staging.table if self._staging is not None else self.table
+        return not self._is_training and not self.is_secret and self._is_training_due(table.count)
+
     def training_samples(self) -> list[bytes] | None:
         """Return sample bodies when a new dictionary is worth training, else None.
 
@@ -370,7 +444,7 @@ class Source:
         objects, so over all namespaces.
         """
         table = self._staging.table if self._staging is not None else self.table
-        if self.is_secret or self._is_training or not self._is_training_due(table.count):
+        if not self.is_training_due:
             return None
         self._is_training = True
         self._trained_count = table.count

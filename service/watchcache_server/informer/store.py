@@ -15,7 +15,7 @@ from watchcache_server.informer.history import Change, History
 from watchcache_server.informer.objects import Delta
 from watchcache_server.informer.source import Effect, Source, Unverified
 from watchcache_server.model.resources import ServedResource
-from watchcache_server.model.specs import SourceSpec, overlap
+from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import EventKind, LeftReason
 
 __all__ = ["Found", "Position", "Store"]
@@ -42,7 +42,7 @@ def _order(source: Source) -> tuple[str, ...]:
         source.group,
         source.resource or source.kind,
         spec.cluster,
-        spec.namespace,
+        source.namespace,
         spec.label_selector,
         spec.field_selector,
         spec.version,
@@ -89,21 +89,17 @@ class Store:
         Returns, instead of setting it, another source that already holds the same objects: two specs
         named one resource in two ways.
         """
+        before, source.served = source.served, served
         for other in self._sources.values():
             if (
                 other is not source
                 and other.served is not None
-                and (other.spec.cluster, other.group, other.resource)
-                == (source.spec.cluster, served.group, served.resource)
-                and overlap(other.spec, source.spec)
+                and not other.is_retiring
+                and other.may_share_objects(source)
             ):
+                source.served = before
                 return other
-        source.served = served
         return None
-
-    def unbind(self, source: Source) -> None:
-        """Forget what discovery found; the kind is no longer served."""
-        source.served = None
 
     # Changes
 
@@ -112,17 +108,18 @@ class Store:
         self._record(source, source.apply(deltas), read_at)
 
     def commit(self, source: Source, read_at: float) -> None:
-        """End a sync."""
+        """End a sync. After a first one, objects of retiring sources pass over to this one."""
         effects = source.commit()
+        predecessors = self.predecessors(source)
         if effects is not None:
             self._record(source, effects, read_at)
+        elif predecessors:
+            self._record(source, source.take_over(predecessors), read_at)
+            self._mark(source, EventKind.MODIFIED, read_at)
         elif source.table.count:
-            self.revision += 1
+            self._mark(source, EventKind.ADDED, read_at)
             for entry in source.table:
                 entry.revision = self.revision
-            self.history.append(
-                Change(self.revision, EventKind.ADDED, source, None, (), None, False, read_at, 200)
-            )
 
     def resolve(
         self, source: Source, subject: Unverified, read_at: float, *, is_deleted: bool
@@ -133,6 +130,21 @@ class Store:
     def purge(self, source: Source, reason: LeftReason, read_at: float) -> None:
         """Drop all objects of a source."""
         self._record(source, source.purge(reason), read_at)
+
+    def predecessors(self, source: Source) -> list[Source]:
+        """Return the retiring sources whose objects this one takes over."""
+        return [
+            other
+            for other in self._sources.values()
+            if other.is_retiring and other.may_share_objects(source)
+        ]
+
+    def _mark(self, source: Source, kind: EventKind, read_at: float) -> None:
+        """Record something about a whole source: see `Change`."""
+        self.revision += 1
+        self.history.append(
+            Change(self.revision, kind, source, None, (), None, False, read_at, 200)
+        )
 
     def _record(self, source: Source, effects: Iterable[Effect], read_at: float) -> None:
         for effect in effects:
@@ -164,7 +176,7 @@ class Store:
             if source.spec.cluster == cluster
             and source.group == group
             and source.resource == resource
-            and source.spec.namespace in ("", namespace)
+            and source.namespace in ("", namespace)
         ]
         for source in candidates:
             entry = source.table.get(namespace, name)

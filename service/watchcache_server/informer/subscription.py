@@ -95,6 +95,7 @@ class _Step:
         self.events: list[Event] = []
         self.raw_bytes = 0
         self.scanned = 0
+        self.is_lost = False
         self.oldest_read_at: float | None = None
 
     def is_full(self, upcoming: int) -> bool:
@@ -117,7 +118,7 @@ class _Step:
                 return False
             self.scanned += 1
             if change.entry is None:
-                self._walk_again(change.source)
+                self._follow_source(change)
             else:
                 event = self._seen(change, change.entry)
                 if event is not None:
@@ -127,9 +128,13 @@ class _Step:
             self.revision = change.revision
         return True
 
-    def _walk_again(self, source: Source) -> None:
+    def _follow_source(self, change: Change) -> None:
         """A source has synced for the first time: walk it from its start."""
+        source = change.source
         if not self.wanted.passes_source(source):
+            return
+        if change.kind is EventKind.MODIFIED:
+            self.is_lost = self.is_lost or self.walk is not None
             return
         if self.walk is None:
             self.walk = Walk((source.number,))
@@ -198,13 +203,16 @@ class _Step:
 def advance(store: Store, wanted: Filter, cursor: Cursor, limits: Limits = Limits()) -> Advance:
     """Return the next events behind a cursor.
 
-    EXPIRED: the history no longer reaches back to the cursor; begin a snapshot. AT_HEAD: with these events
+    EXPIRED: the history no longer reaches back to the cursor, or objects moved among sources during a
+    snapshot; begin a snapshot. AT_HEAD: with these events
     the reader is at the present. MORE: call again.
     """
     if not store.history.covers(cursor.revision):
         return Advance((), cursor, Outcome.EXPIRED, None)
     step = _Step(store, wanted, cursor, limits)
     is_done = step.follow_history() and step.follow_walk()
+    if step.is_lost:
+        return Advance((), cursor, Outcome.EXPIRED, None)
     return Advance(
         tuple(step.events),
         Cursor(step.revision, step.walk),

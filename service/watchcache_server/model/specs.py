@@ -31,7 +31,8 @@ class SourceSpec(msgspec.Struct, frozen=True, order=True):
 
     `version` may be empty (the server's preferred one). Exactly one of `resource` (plural) and `kind` may
     be empty. `namespace` empty means the whole cluster. `names` not empty: only these objects
-    are kept, as (namespace, name).
+    are kept, as (namespace, name). `is_scope_open`: the namespace counts only if the kind
+    turns out to be namespaced; otherwise the whole cluster is meant.
     """
 
     cluster: str
@@ -44,6 +45,7 @@ class SourceSpec(msgspec.Struct, frozen=True, order=True):
     field_selector: str
     projection: str
     names: tuple[tuple[str, str], ...] = ()
+    is_scope_open: bool = False
 
     @property
     def type_name(self) -> str:
@@ -85,6 +87,7 @@ class ResourceWatch(msgspec.Struct, frozen=True, order=True):
     field_selector: str = ""
     projection: str = Projection.FULL.value
     names: tuple[tuple[str, str], ...] = ()
+    is_scope_open: bool = False
 
 
 class ExtensionSpec(msgspec.Struct, frozen=True):
@@ -114,6 +117,7 @@ class ExtensionSpec(msgspec.Struct, frozen=True):
                 field_selector=watch.field_selector,
                 projection=watch.projection,
                 names=tuple(n for n in watch.names if namespace in ("", n[0])),
+                is_scope_open=watch.is_scope_open,
             )
             for watch in self.resources
             for cluster in self.clusters

@@ -1,0 +1,255 @@
+"""Settings of the service: every limit and every choice, each with a name, a default and a reason.
+
+A setting is given by a flag (`--max-extensions 10`), by an environment variable
+(`WATCHCACHE_MAX_EXTENSIONS=10`) or in a TOML file (`max_extensions = 10`), in this order of precedence.
+docs/settings.md is made from this module.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from watchcache_server.model.errors import SettingsError
+
+__all__ = ["Settings", "load_settings", "setting_rows"]
+
+
+def _setting(
+    default: object, help_text: str, *, low: float | None = None, high: float | None = None
+) -> typing.Any:
+    metadata = {"help": help_text, "low": low, "high": high}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All settings. Sizes are in bytes and times in seconds, as their names say."""
+
+    # Where it listens
+    listen: tuple[str, ...] = _setting(
+        ("127.0.0.1:7443",),
+        "gRPC addresses: loopback host:port or unix:PATH. Any other address is refused, since callers "
+        "are not authenticated yet.",
+    )
+    http_listen: str = _setting(
+        "127.0.0.1:8080", "Loopback address of /metrics, /healthz and /readyz; empty for none."
+    )
+    reflection: bool = _setting(True, "Serve gRPC reflection, which grpcurl needs.")
+
+    # Where it reads
+    kubeconfig: tuple[str, ...] = _setting(
+        (),
+        "Clusters, each as [NAME=]PATH[#CONTEXT]. Without any: the in-cluster environment, "
+        "else $KUBECONFIG, else ~/.kube/config.",
+    )
+    default_cluster: str = _setting(
+        "", "Cluster for specs that name none; empty for the first one."
+    )
+    identity: str = _setting(
+        "service-account",
+        "As whom informers read: service-account (tokens of the extension's ServiceAccount) or "
+        "caller (the kubeconfig's own identity; for one user outside a cluster).",
+    )
+
+    # Tokens
+    token_lifetime_seconds: int = _setting(
+        3600, "Lifetime asked for with TokenRequest.", low=600, high=86400
+    )
+
+    # Informers
+    watch_timeout_seconds: int = _setting(
+        60,
+        "Longest life of a watch; reopening it is what checks the right to watch.",
+        low=5,
+        high=600,
+    )
+    initial_events_seconds: float = _setting(
+        30, "Longest silence within the initial events of a watch list.", low=1, high=300
+    )
+    connect_seconds: float = _setting(
+        10, "Longest time to open a connection to an API server.", low=0.1, high=120
+    )
+    response_seconds: float = _setting(
+        30, "Longest wait for the headers of an answer.", low=1, high=300
+    )
+    list_page_size: int = _setting(500, "Objects in a page of a paged list.", low=1, high=10_000)
+    forbidden_grace_seconds: float = _setting(
+        60, "How long objects are kept after the right to read them was lost.", low=0, high=3600
+    )
+    max_concurrent_syncs: int = _setting(
+        8, "Initial syncs under way at once for each cluster; others are PENDING.", low=1, high=1000
+    )
+    max_event_bytes: int = _setting(
+        64 * 1024 * 1024, "Largest single object or event read.", low=1024 * 1024
+    )
+
+    # Extensions
+    max_extensions: int = _setting(1000, "Extensions registered at once.", low=1)
+    max_sources: int = _setting(500, "Informers of one extension.", low=1)
+    max_spec_bytes: int = _setting(
+        1024 * 1024, "Size of a spec, manifests included.", low=1024, high=4 * 1024 * 1024
+    )
+    max_manifest_documents: int = _setting(
+        5000, "Objects in the manifests of a spec, Lists expanded.", low=1
+    )
+    history_changes: int = _setting(
+        16_384, "Changes kept for each extension, for resuming.", low=16
+    )
+    history_bytes: int = _setting(
+        32 * 1024 * 1024, "Bytes of changes kept for each extension.", low=64 * 1024
+    )
+
+    # Subscriptions
+    max_subscriptions: int = _setting(20_000, "Open Watch streams.", low=1)
+    max_subscriptions_per_extension: int = _setting(
+        5000, "Open Watch streams of one extension.", low=1
+    )
+    stalled_write_seconds: float = _setting(
+        60, "A stream whose reader takes nothing for so long is ended, resumable.", low=1, high=3600
+    )
+    batch_bytes: int = _setting(
+        1024 * 1024, "Size of a batch; one larger object is a batch of its own.", low=16 * 1024
+    )
+    batch_cache_bytes: int = _setting(
+        16 * 1024 * 1024, "Encoded batches kept for sharing among subscribers.", low=0
+    )
+    deliveries_per_second: int = _setting(
+        20_000,
+        "Wake-ups of subscribers a second at most; sets the flush tick of an extension.",
+        low=100,
+    )
+
+    # gRPC
+    max_message_bytes: int = _setting(4 * 1024 * 1024, "Largest request.", low=64 * 1024)
+    max_streams_per_connection: int = _setting(1000, "HTTP/2 streams of one connection.", low=1)
+    keepalive_seconds: int = _setting(
+        30, "Silence after which a connection is pinged.", low=10, high=7200
+    )
+    keepalive_timeout_seconds: int = _setting(
+        10, "Wait for the answer to a ping before the connection is closed.", low=1, high=60
+    )
+    min_ping_seconds: int = _setting(
+        10, "Pings of a client that come faster than this close its connection.", low=1, high=300
+    )
+    drain_seconds: float = _setting(
+        5, "Time for streams to end when the service stops.", low=0, high=300
+    )
+
+    # Logs
+    log_level: str = _setting("info", "debug, info, warning or error.")
+    log_format: str = _setting("auto", "console, json, or auto (console on a terminal).")
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            low, high = each.metadata["low"], each.metadata["high"]
+            if (low is not None and value < low) or (high is not None and value > high):
+                bounds = f"at least {low}" if high is None else f"from {low} to {high}"
+                raise SettingsError(f"setting {each.name}: {value} is out of range; use {bounds}")
+        _one_of("identity", self.identity, ("service-account", "caller"))
+        _one_of("log_level", self.log_level, ("debug", "info", "warning", "error"))
+        _one_of("log_format", self.log_format, ("auto", "console", "json"))
+        if not self.listen:
+            raise SettingsError(
+                "setting listen: no address; give at least one, such as 127.0.0.1:7443"
+            )
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise SettingsError(f"setting {name}: {value!r} is unknown; use {' or '.join(allowed)}")
+
+
+def load_settings(
+    flags: Mapping[str, object],
+    environment: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Settings:
+    """Put the settings together: flags over environment over file over defaults.
+
+    Raises SettingsError naming the setting, where it came from, and what it may be.
+    """
+    environment = os.environ if environment is None else environment
+    kinds = typing.get_type_hints(Settings)
+    values: dict[str, object] = {}
+    for name, value in _read(file).items():
+        if name not in kinds:
+            raise SettingsError(f"{file}: there is no setting {name!r}; see docs/settings.md")
+        values[name] = _convert(name, kinds[name], value, str(file))
+    for name, kind in kinds.items():
+        variable = f"WATCHCACHE_{name.upper()}"
+        if variable in environment:
+            values[name] = _convert(name, kind, environment[variable], variable)
+    for name, value in flags.items():
+        if value is not None:
+            values[name] = _convert(name, kinds[name], value, f"--{name.replace('_', '-')}")
+    return Settings(**typing.cast("dict[str, typing.Any]", values))
+
+
+def _read(file: Path | None) -> dict[str, object]:
+    if file is None:
+        return {}
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"settings file {file}: {error.strerror}; check the path") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"settings file {file}: not TOML: {error}") from error
+
+
+def _convert(name: str, kind: object, value: object, origin: str) -> object:
+    wrong = SettingsError(f"{origin}: {value!r} is no value for {name}; use {_type_name(kind)}")
+    if isinstance(kind, types.GenericAlias):
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
+            return tuple(value)
+        raise wrong
+    if kind is bool:
+        if isinstance(value, bool):
+            return value
+        known = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        if isinstance(value, str) and value.lower() in known:
+            return known[value.lower()]
+        raise wrong
+    if kind is str:
+        if isinstance(value, str):
+            return value
+        raise wrong
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise wrong
+    try:
+        return int(value) if kind is int else float(value)
+    except ValueError:
+        raise wrong from None
+
+
+def _type_name(kind: object) -> str:
+    if isinstance(kind, types.GenericAlias):
+        return "a list, with commas in between"
+    return {bool: "true or false", str: "text", int: "a whole number", float: "a number"}[
+        typing.cast("type", kind)
+    ]
+
+
+def setting_rows() -> list[tuple[str, str, str]]:
+    """Return (name, default, help) for each setting, for docs and flags."""
+    rows = []
+    for each in fields(Settings):
+        default = each.default
+        if isinstance(default, tuple):
+            default = ",".join(default)
+        low, high = each.metadata["low"], each.metadata["high"]
+        text = each.metadata["help"]
+        if low is not None:
+            text += f" {low} or more." if high is None else f" {low} to {high}."
+        rows.append(
+            (each.name, str(default).lower() if each.type == "bool" else str(default), text)
+        )
+    return rows
