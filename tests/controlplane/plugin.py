@@ -23,6 +23,7 @@ from tests.controlplane.server import ControlPlane
 __all__ = ["control_plane", "own_control_plane"]
 
 _FIXTURES = frozenset({"control_plane", "own_control_plane"})
+_LOG_LINES = 12
 _RUNNING: list[ControlPlane] = []
 
 
@@ -50,7 +51,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report: pytest.TestReport = yield
     if report.failed and _needs_programs(item):
         report.sections += [
-            (f"control plane {running.url}", running.log_tail()) for running in _RUNNING
+            (f"control plane {running.url}", running.log_tail(_LOG_LINES)) for running in _RUNNING
         ]
     return report
 

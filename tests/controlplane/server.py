@@ -190,6 +190,13 @@ class ControlPlane:
         """Let a paused API server go on."""
         self._processes["kube-apiserver"].resume()
 
+    def run_controllers(self, *names: str) -> None:
+        """Have kube-controller-manager run these controllers too; return when it is up."""
+        if set(names) <= set(self._controllers) and self._is_running("kube-controller-manager"):
+            return
+        self._controllers = tuple(dict.fromkeys((*self._controllers, *names)))
+        self._launch_controllers()
+
     def compact(self) -> int:
         """Drop etcd's history up to now and return the revision at which it begins.
 
