@@ -1,0 +1,223 @@
+"""One API server that the service knows by name: its connections, its discovery, its tokens.
+
+    cluster = Cluster("hub", connection_config) own = cluster.own
+    # ApiAccess as the service (or the user) itself shop = cluster.as_service_account("team-a",
+    "shop")  # ApiAccess of an extension; release it after use await cluster.close()
+
+There are two pools of connections: one shows the client certificate of the configuration, if it has
+one; the other never does, since an API server lets a certificate win over a token. ServiceAccounts'
+tokens go out on the second one only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from watchcache_server.clusters.errors import ClusterConfigError
+from watchcache_server.clusters.loading import ConnectionConfig
+from watchcache_server.kubernetes.access import ApiAccess
+from watchcache_server.kubernetes.credentials import (
+    Anonymous,
+    Credentials,
+    StaticToken,
+    TokenFile,
+)
+from watchcache_server.kubernetes.discovery import Discovery
+from watchcache_server.kubernetes.errors import AccessError
+from watchcache_server.kubernetes.exec_plugin import ExecCredentials
+from watchcache_server.kubernetes.reporting import SILENT, AccessReporter, RequestReporter
+from watchcache_server.kubernetes.requests import get_request
+from watchcache_server.kubernetes.tls import TlsMaterialError, TlsSource
+from watchcache_server.kubernetes.tokens import ServiceAccountCredentials, ServiceAccountTokens
+from watchcache_server.kubernetes.transport import Endpoint, Limits, Transport
+
+__all__ = ["Cluster", "ClusterStatus", "ServiceAccountAccess"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStatus:
+    """What is known of a cluster: `contact_age_seconds` is None before the first answer ever."""
+
+    name: str
+    server: str
+    identity: str
+    is_reachable: bool
+    version: str
+    contact_age_seconds: float | None
+    problem: str
+
+
+class ServiceAccountAccess(ApiAccess):
+    """An `ApiAccess` as a ServiceAccount, to be released when its extension is done with it."""
+
+    __slots__ = ("account",)
+
+    def __init__(self, transport: Transport, account: ServiceAccountCredentials) -> None:
+        super().__init__(transport, account, identity=account.identity)
+        #: The shared credentials: uid, expiry, last error.
+        self.account = account
+
+    def release(self) -> None:
+        """Let go of the token; with its last user it is forgotten."""
+        self.account.release()
+
+
+class _Version(msgspec.Struct):
+    git_version: str = msgspec.field(default="", name="gitVersion")
+
+
+class Cluster:
+    """One API server, by name."""
+
+    def __init__(
+        self,
+        name: str,
+        config: ConnectionConfig,
+        *,
+        limits: Limits | None = None,
+        token_lifetime_seconds: int = 3600,
+        plugin_seconds: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+        reporter: AccessReporter = SILENT,
+    ) -> None:
+        """Prepare the connections, none of which is opened yet.
+
+        Raises ClusterConfigError when a certificate, key or CA cannot be used.
+        """
+        self.name = name
+        self._clock = clock
+        endpoint = Endpoint(name, config.url, config.tls_server_name, config.proxy_url)
+        self._contacts = _Contacts(reporter, clock)
+        own_tls, bare_tls = _tls_sources(name, config, clock)
+        self._own_transport = Transport(endpoint, own_tls, limits=limits, reporter=self._contacts)
+        self._bare_transport = Transport(endpoint, bare_tls, limits=limits, reporter=self._contacts)
+        #: Sends as the service itself, or as the user of the kubeconfig.
+        self.own = ApiAccess(
+            self._own_transport,
+            self._own_credentials(config, own_tls, plugin_seconds, reporter),
+            identity=config.identity,
+        )
+        self.discovery = Discovery(self.own, clock=clock, reporter=reporter)
+        self.tokens = ServiceAccountTokens(
+            self.own, lifetime_seconds=token_lifetime_seconds, clock=clock, reporter=reporter
+        )
+        self._version = ""
+        self._problem = ""
+
+    def __repr__(self) -> str:
+        return f"<Cluster {self.name} at {self.server}>"
+
+    @property
+    def server(self) -> str:
+        """Address of the API server."""
+        return self._own_transport.endpoint.url
+
+    def _own_credentials(
+        self,
+        config: ConnectionConfig,
+        tls: TlsSource | None,
+        plugin_seconds: float,
+        reporter: AccessReporter,
+    ) -> Credentials:
+        if config.plugin is not None:
+            return ExecCredentials(
+                config.plugin,
+                cluster=self.name,
+                take_certificate=tls.replace_certificate if tls is not None else None,
+                limit_seconds=plugin_seconds,
+                clock=self._clock,
+                reporter=reporter,
+            )
+        if config.token_file is not None:
+            return TokenFile(
+                config.token_file,
+                cluster=self.name,
+                fallback=config.token,
+                clock=self._clock,
+                reporter=reporter,
+            )
+        return StaticToken(config.token) if config.token else Anonymous()
+
+    def as_service_account(self, namespace: str, name: str) -> ServiceAccountAccess:
+        """Return access as a ServiceAccount; nothing is asked of the server yet."""
+        return ServiceAccountAccess(self._bare_transport, self.tokens.acquire(namespace, name))
+
+    async def probe(self) -> ClusterStatus:
+        """Ask the server for its version, and say how it is. Raises nothing but cancellation."""
+        try:
+            answer = await self.own.call(get_request("/version"))
+            if answer.is_success:
+                self._version = _version(answer.body)
+                self._problem = ""
+            else:
+                self._problem = str(answer.error(self.name, "reading the version"))
+        except AccessError as error:
+            self._problem = str(error)
+        return self.status()
+
+    def status(self) -> ClusterStatus:
+        """Say how the cluster is, without asking it."""
+        contact_at = self._contacts.answered_at
+        return ClusterStatus(
+            name=self.name,
+            server=self.server,
+            identity=self.own.identity,
+            is_reachable=self._contacts.is_reachable,
+            version=self._version,
+            contact_age_seconds=None if contact_at is None else self._clock() - contact_at,
+            problem=self._problem or self._contacts.failure,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._bare_transport.close()
+        await self._own_transport.close()
+
+
+class _Contacts:
+    """Remembers when the server last answered and last failed to, on the way to the reporter."""
+
+    def __init__(self, reporter: RequestReporter, clock: Callable[[], float]) -> None:
+        self._reporter = reporter
+        self._clock = clock
+        self.answered_at: float | None = None
+        self.failure = ""
+
+    @property
+    def is_reachable(self) -> bool:
+        return self.answered_at is not None and not self.failure
+
+    def request_answered(self, cluster: str, method: str, code: int, seconds: float) -> None:
+        self.answered_at = self._clock()
+        self.failure = ""
+        self._reporter.request_answered(cluster, method, code, seconds)
+
+    def request_failed(self, cluster: str, method: str, reason: str, seconds: float) -> None:
+        self.failure = reason
+        self._reporter.request_failed(cluster, method, reason, seconds)
+
+
+def _tls_sources(
+    name: str, config: ConnectionConfig, clock: Callable[[], float]
+) -> tuple[TlsSource | None, TlsSource | None]:
+    """Return the sources with and without the client certificate; None for plain http."""
+    if config.tls is None:
+        return None, None
+    try:
+        return (
+            TlsSource(config.tls, clock=clock),
+            TlsSource(config.tls.without_certificate(), clock=clock),
+        )
+    except TlsMaterialError as error:
+        raise ClusterConfigError(f"cluster {name}: {error}") from error
+
+
+def _version(body: bytes) -> str:
+    try:
+        return msgspec.json.decode(body, type=_Version).git_version
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""

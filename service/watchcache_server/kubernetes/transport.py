@@ -1,0 +1,338 @@
+"""HTTP to one API server: requests go out, raw bytes come back.
+
+    transport = Transport(endpoint, tls, limits=Limits(), reporter=reporter)
+    async with await transport.open(request, authorization) as response:
+        if response.status == 200:
+            async for chunk in response.chunks():
+                ...
+    await transport.close()
+
+It promises: one connection for each running watch and no limit on their number; no redirect is
+followed and no proxy is used but the one of the endpoint; cookies are neither kept nor sent;
+nothing is compressed; every wait has a limit (to connect, for the headers, for more of the body)
+but the whole has none; every failure is a TransportError of `errors`. The Authorization header is
+given with each request, so that a running informer outlives a rotation. Which credentials to use,
+what a status means and what to do next is for others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Final, Self
+
+import aiohttp
+import yarl
+
+from watchcache_server.kubernetes.errors import (
+    AnswerTooLargeError,
+    BodyIdleError,
+    NotHttpError,
+    RedirectRefusedError,
+    ResponseTimedOutError,
+    TransportClosedError,
+    TransportError,
+)
+from watchcache_server.kubernetes.failures import body_failure, opening_failure
+from watchcache_server.kubernetes.reporting import SILENT, RequestReporter
+from watchcache_server.kubernetes.requests import Request
+from watchcache_server.kubernetes.tls import TlsSource
+
+__all__ = ["Endpoint", "Limits", "Response", "Transport"]
+
+_USER_AGENT: Final = f"watchcache-server/{importlib.metadata.version('watchcache-server')}"
+# aiohttp stops reading a socket at twice this: what an informer can hold unread, while it is
+# paused.
+_READ_BUFFER_BYTES: Final = 64 * 1024
+# Warning headers of an API server add up.
+_HEADER_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where an API server is: `url` may have a path (a gateway in front of several servers)."""
+
+    cluster: str
+    url: str
+    tls_server_name: str | None = None
+    proxy_url: str | None = field(default=None, repr=False)
+
+    @property
+    def server(self) -> str:
+        """Host and port, for texts."""
+        parsed = yarl.URL(self.url)
+        return f"{parsed.host}:{parsed.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The waits of a request, in seconds. A request may carry limits of its own."""
+
+    connect_seconds: float = 10.0
+    # A list of a busy server waits for its turn (60 s is the server's own limit) before its
+    # headers.
+    response_seconds: float = 65.0
+    idle_seconds: float = 65.0
+    keepalive_seconds: float = 30.0
+
+
+class Response:
+    """An answer whose headers have come. Its body is read once, in chunks or whole.
+
+    Leaving `async with`, or `close`, lets go of the connection at any time; a reader that waits
+    then gets TransportClosedError.
+    """
+
+    __slots__ = ("_endpoint", "_idle", "_response", "authorization", "status")
+
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        endpoint: Endpoint,
+        idle_seconds: float,
+        authorization: str | None,
+    ) -> None:
+        self._response = response
+        self._endpoint = endpoint
+        self._idle = _IdleLimit(idle_seconds, response)
+        self.status: int = response.status
+        #: What was sent, for `Credentials.refresh`; never shown.
+        self.authorization = authorization
+
+    def __repr__(self) -> str:
+        return f"<Response {self.status} of {self._endpoint.server}>"
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers; names in any case."""
+        return self._response.headers
+
+    async def read_chunk(self) -> bytes:
+        """Return what has arrived, or wait for more; empty at the end of a whole body.
+
+        Raises BodyCutError, BodyIdleError or TransportClosedError; the chunks before are good.
+        """
+        self._idle.start()
+        try:
+            return await self._response.content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            if self._idle.is_over:
+                raise BodyIdleError(
+                    self._endpoint.cluster,
+                    self._endpoint.server,
+                    f"nothing arrived for {self._idle.seconds:g} s",
+                ) from error
+            if self._response.closed and not isinstance(error, aiohttp.ClientPayloadError):
+                raise TransportClosedError(
+                    self._endpoint.cluster, self._endpoint.server, "the answer was closed here"
+                ) from error
+            raise body_failure(error, self._endpoint.cluster, self._endpoint.server) from error
+        finally:
+            self._idle.stop()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives. Raises as `read_chunk`."""
+        while chunk := await self.read_chunk():
+            yield chunk
+
+    async def read(self, limit_bytes: int = 8 * 1024 * 1024) -> bytes:
+        """Return the whole body. Raises AnswerTooLargeError, and as `read_chunk`."""
+        parts: list[bytes] = []
+        size = 0
+        async for chunk in self.chunks():
+            size += len(chunk)
+            if size > limit_bytes:
+                self.close()
+                raise AnswerTooLargeError(
+                    self._endpoint.cluster,
+                    self._endpoint.server,
+                    f"an answer is larger than the {limit_bytes} bytes allowed for its kind",
+                )
+            parts.append(chunk)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """Let go of the connection: kept for others when the body was read to its end, else cut."""
+        self._idle.cancel()
+        self._response.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Transport:
+    """A pool of connections to one API server, all with the same TLS identity."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        tls: TlsSource | None,
+        *,
+        limits: Limits | None = None,
+        reporter: RequestReporter = SILENT,
+    ) -> None:
+        self.endpoint = endpoint
+        self._tls = tls
+        self._limits = limits or Limits()
+        self._reporter = reporter
+        self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
+        self._base_url = endpoint.url.rstrip("/")
+        self._timeout = aiohttp.ClientTimeout(
+            total=None, connect=None, sock_connect=self._limits.connect_seconds, sock_read=None
+        )
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether connections show a client certificate, which wins over any token."""
+        return self._tls is not None and self._tls.has_certificate
+
+    async def open(self, request: Request, authorization: str | None) -> Response:
+        """Send a request and return its answer once the headers are there, whatever the status.
+
+        Raises a TransportError.
+        """
+        started = time.monotonic()
+        method, cluster = request.method, self.endpoint.cluster
+        try:
+            response = await self._open(request, authorization)
+        except TransportError as error:
+            self._reporter.request_failed(cluster, method, error.reason, time.monotonic() - started)
+            raise
+        self._reporter.request_answered(
+            cluster, method, response.status, time.monotonic() - started
+        )
+        return response
+
+    async def close(self) -> None:
+        """Close all connections. Readers of open answers get TransportClosedError."""
+        self._is_closed = True
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _open(self, request: Request, authorization: str | None) -> Response:
+        session = self._connected_session()
+        headers = {"Accept": request.accept}
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        if request.body is not None:
+            headers["Content-Type"] = "application/json"
+        wait = request.response_seconds or self._limits.response_seconds
+        try:
+            async with asyncio.timeout(self._limits.connect_seconds + wait):
+                answer = await session.request(
+                    request.method,
+                    yarl.URL(self._base_url + request.target, encoded=True),
+                    headers=headers,
+                    data=request.body,
+                    ssl=self._tls.context() if self._tls is not None else True,
+                    server_hostname=self.endpoint.tls_server_name,
+                    proxy=self.endpoint.proxy_url,
+                )
+        except aiohttp.ServerTimeoutError as error:
+            raise opening_failure(error, self.endpoint.cluster, self.endpoint.server) from error
+        except TimeoutError as error:
+            raise ResponseTimedOutError(
+                self.endpoint.cluster, self.endpoint.server, f"no answer within {wait:g} s"
+            ) from error
+        except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError) as error:
+            raise opening_failure(error, self.endpoint.cluster, self.endpoint.server) from error
+        try:
+            self._check(answer)
+        except TransportError:
+            answer.close()
+            raise
+        idle = request.idle_seconds or self._limits.idle_seconds
+        return Response(answer, self.endpoint, idle, authorization)
+
+    def _check(self, answer: aiohttp.ClientResponse) -> None:
+        cluster, server = self.endpoint.cluster, self.endpoint.server
+        if 300 <= answer.status < 400:
+            raise RedirectRefusedError(
+                cluster,
+                server,
+                f"answered {answer.status}, a redirect, which is never followed with credentials; "
+                "put the address of the API server itself in the kubeconfig",
+            )
+        encoding = answer.headers.get("Content-Encoding", "identity")
+        if encoding.lower() != "identity":
+            raise NotHttpError(cluster, server, f"compresses ({encoding}) though asked not to")
+
+    def _connected_session(self) -> aiohttp.ClientSession:
+        if self._is_closed:
+            raise TransportClosedError(
+                self.endpoint.cluster, self.endpoint.server, "the cluster was removed"
+            )
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=0,
+                    keepalive_timeout=self._limits.keepalive_seconds,
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": _USER_AGENT, "Accept-Encoding": "identity"},
+                timeout=self._timeout,
+                trust_env=False,
+                auto_decompress=False,
+                raise_for_status=False,
+                read_bufsize=_READ_BUFFER_BYTES,
+                max_line_size=_HEADER_BYTES,
+                max_field_size=_HEADER_BYTES,
+            )
+        return self._session
+
+
+class _IdleLimit:
+    """Closes an answer whose reader has waited too long.
+
+    One timer for the life of the answer, set anew only when it fires: a limit that costs nothing
+    for each chunk. The time in which nobody reads does not count.
+    """
+
+    __slots__ = ("_loop", "_response", "_started_at", "_timer", "is_over", "seconds")
+
+    def __init__(self, seconds: float, response: aiohttp.ClientResponse) -> None:
+        self.seconds = seconds
+        self.is_over = False
+        self._response = response
+        self._loop = asyncio.get_running_loop()
+        self._started_at: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._started_at = self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_later(self.seconds, self._check)
+
+    def stop(self) -> None:
+        self._started_at = None
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check(self) -> None:
+        if self._started_at is None:
+            self._timer = None  # The next wait sets it again.
+            return
+        deadline = self._started_at + self.seconds
+        if self._loop.time() < deadline:
+            self._timer = self._loop.call_at(deadline, self._check)
+            return
+        self._timer = None
+        self.is_over = True
+        self._response.close()
