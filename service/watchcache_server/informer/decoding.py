@@ -85,7 +85,7 @@ class StreamError(msgspec.Struct, frozen=True, gc=False):
 class Broken(msgspec.Struct, frozen=True, gc=False):
     """Not an event: what followed could not be used, and the rest of the stream is not read."""
 
-    fault: DataError
+    error: DataError
 
 
 WatchEvent = Added | Modified | Deleted | Bookmark | StreamError | Broken

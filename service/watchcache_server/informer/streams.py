@@ -31,9 +31,9 @@ class EventStream:
             return []
         try:
             lines = self._lines.feed(chunk)
-        except OverLimitError as fault:
+        except OverLimitError as error:
             self._is_over = True
-            return [Broken(fault)]
+            return [Broken(error)]
         return self._decode(lines)
 
     def finish(self) -> list[WatchEvent]:
@@ -55,8 +55,8 @@ class EventStream:
         for line in lines:
             try:
                 event = decode(line)
-            except DataError as fault:
-                event = Broken(fault)
+            except DataError as error:
+                event = Broken(error)
             events.append(event)
             if isinstance(event, Broken | StreamError):
                 self._is_over = True

@@ -1,0 +1,389 @@
+"""What follows from each verdict: the reactions of a reflector to answers, failures and silence.
+
+The base of `Reflector`, which adds the inputs and the reading of lists and watches. Each outcome of
+`answers` has one method here; a reaction changes the plan, publishes the condition, and either asks
+again at once or waits. None of them touches the store, except that objects leave it when a right
+stays missing or discovery confirms that the kind is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from watchcache_server.informer.answers import Outcome, Phase, Verdict
+from watchcache_server.informer.backoff import Backoff
+from watchcache_server.informer.condition import Condition, Subject
+from watchcache_server.informer.effects import (
+    CloseStream,
+    Count,
+    DiscardSync,
+    Effect,
+    Purge,
+    Remember,
+    Request,
+)
+from watchcache_server.informer.errors import DataError
+from watchcache_server.informer.outbox import Outbox
+from watchcache_server.informer.plan import Doing, Plan
+from watchcache_server.informer.reasons import Reason
+from watchcache_server.informer.reflector_settings import ReflectorSettings
+from watchcache_server.informer.timers import Deadline, Timers
+from watchcache_server.informer.troubles import Troubles
+from watchcache_server.model.resources import ServedResource
+from watchcache_server.model.states import LeftReason, SourceState
+
+__all__ = ["Recovery"]
+
+_VERBS = ("list", "watch")
+
+
+class Recovery:
+    """State of one informer, and its reactions."""
+
+    def __init__(self, *, subject: Subject, settings: ReflectorSettings) -> None:
+        self._subject = subject
+        self._settings = settings
+        self._backoff = Backoff(settings.backoff)
+        self._timers = Timers()
+        self._troubles = Troubles(settings)
+        self._plan = Plan(settings)
+        self._outbox = Outbox()
+        self._condition = Condition(
+            state=SourceState.SYNCING,
+            reason=Reason.STARTING,
+            message=subject.sentence("the first sync has begun"),
+        )
+        # The moment of the present input.
+        self._now = 0.0
+        self._jitter = 0.0
+        # The request under way.
+        self._doing = Doing.NOTHING
+        self._phase = Phase.DISCOVERY
+        self._is_open = False
+        self._has_staged = False
+        # What has happened.
+        self._is_synced = False
+        self._synced_at = float("-inf")
+        self._last_served: ServedResource | None = None
+        self._denied: tuple[str, ...] = ()
+        self._is_confirming = False
+        self._has_refreshed = False
+        self._has_dropped = False
+        self._has_relisted_undecodable = False
+        self._reactions: dict[Outcome, Callable[[Verdict, Doing, bool], None]] = {
+            Outcome.RETRY: self._retry,
+            Outcome.RETRY_BRIEFLY: self._retry_briefly,
+            Outcome.UNKNOWN: self._retry_unknown,
+            Outcome.RELIST: self._relist,
+            Outcome.RELIST_NEWEST: self._relist_newest,
+            Outcome.RESTART_LIST: self._restart_list,
+            Outcome.LIST_INSTEAD: self._list_instead,
+            Outcome.UNAUTHENTICATED: self._refresh_token,
+            Outcome.FORBIDDEN: self._forbid,
+            Outcome.NOT_FOUND: self._confirm_kind,
+            Outcome.REFUSED: self._refuse,
+            Outcome.BAD_REQUEST: self._park,
+        }
+
+    # Requests and waits
+
+    def _enter(self, now: float, jitter: float) -> None:
+        self._now = now
+        self._jitter = jitter
+
+    def _leave(self) -> list[Effect]:
+        return self._outbox.drain(self._condition, self._timers, self._now)
+
+    def _ask(self, asked: tuple[Doing, Phase, Request]) -> None:
+        self._doing, self._phase, request = asked
+        self._is_open = False
+        self._outbox.ask(request)
+
+    def _proceed(self) -> None:
+        """Ask what the plan says, now."""
+        self._timers.clear(Deadline.RETRY)
+        self._ask(self._plan.next_request(self._now, self._jitter))
+
+    def _wait(self, *, at_least: float = 0.0, at_most: float | None = None) -> None:
+        """Ask what the plan says, after the backoff."""
+        delay = self._backoff.next_delay(
+            now=self._now, jitter=self._jitter, at_least=at_least, at_most=at_most
+        )
+        self._timers.set(Deadline.RETRY, self._now + delay)
+
+    def _end(self) -> None:
+        """Note that the request has ended; what it had collected is of no use."""
+        self._doing = Doing.NOTHING
+        self._is_open = False
+        self._timers.clear(Deadline.INITIAL, Deadline.SETTLE, Deadline.REOPEN)
+        if self._has_staged:
+            self._has_staged = False
+            self._outbox.add(DiscardSync())
+
+    def _close(self) -> None:
+        """End the request under way from this side."""
+        if self._doing.is_request:
+            self._outbox.add(CloseStream())
+        self._end()
+
+    def _answered(self) -> None:
+        """Note that a list or watch was answered: identity, rights and kind are there."""
+        self._timers.clear(Deadline.PURGE)
+        self._has_refreshed = False
+        self._is_confirming = False
+        self._denied = ()
+        self._plan.needs_fresh_discovery = False
+        if self._plan.needs_sync:
+            self._set_syncing(Reason.RELISTING, "the objects are being listed")
+
+    # Conditions
+
+    def _set(self, state: SourceState, reason: str, message: str) -> None:
+        self._condition = Condition(state=state, reason=reason, message=message)
+
+    def _set_syncing(self, reason: Reason, what: str, said: str = "") -> None:
+        """Say that a sync is needed or under way."""
+        state = SourceState.STALE if self._is_synced else SourceState.SYNCING
+        reason = reason if self._is_synced else Reason.STARTING
+        self._set(state, reason, self._subject.sentence(what, said))
+
+    def _lose_contact(self, reason: Reason, what: str, said: str = "") -> None:
+        """Say that nothing is heard: what is held grows old, or nothing is held yet."""
+        if self._is_synced:
+            state = SourceState.STALE
+        elif reason is Reason.THROTTLED:
+            state = SourceState.SYNCING
+        else:
+            state = SourceState.UNREACHABLE
+        self._set(state, reason, self._subject.sentence(what, said))
+
+    def _drop(self, verdict: Verdict, doing: Doing, was_open: bool) -> None:
+        """Let a running watch break off once without a word; more is a loss of contact."""
+        if doing is Doing.WATCH and was_open and not self._has_dropped:
+            self._has_dropped = verdict.reason is not Reason.NO_CONTACT
+            if self._has_dropped:
+                return
+        what = f"{doing.verb} failed" if doing.verb else "discovery failed"
+        self._lose_contact(verdict.reason, what, verdict.message)
+
+    # Reactions
+
+    def _handle(self, verdict: Verdict) -> None:
+        doing, was_open = self._doing, self._is_open
+        if doing in (Doing.TRY_LIST, Doing.TRY_WATCH):
+            is_forbidden = verdict.outcome is Outcome.FORBIDDEN
+            self._tried(is_allowed=False if is_forbidden else None)
+            return
+        if doing is Doing.TRY_VERSION:
+            # A precaution. Where it fails, the watch that follows tells what is wrong.
+            self._end()
+            self._plan.confirm(self._now)
+            self._proceed()
+            return
+        self._outbox.add(Count("request_failed", verdict.reason))
+        self._end()
+        self._reactions[verdict.outcome](verdict, doing, was_open)
+
+    def _retry(self, verdict: Verdict, doing: Doing, was_open: bool) -> None:
+        self._drop(verdict, doing, was_open)
+        self._wait(at_least=verdict.retry_after_seconds)
+
+    def _retry_briefly(self, verdict: Verdict, doing: Doing, was_open: bool) -> None:
+        if self._troubles.internal_error(self._now):
+            self._need_sync("internal_error")
+        self._retry(verdict, doing, was_open)
+
+    def _retry_unknown(self, verdict: Verdict, doing: Doing, was_open: bool) -> None:
+        if self._troubles.unknown_error():
+            self._need_sync("unknown_error")
+        self._retry(verdict, doing, was_open)
+
+    def _need_sync(self, reason: str) -> None:
+        self._plan.needs_sync = True
+        self._outbox.add(Count("relist", reason))
+
+    def _relist(self, verdict: Verdict, _doing: Doing, _was_open: bool) -> None:
+        self._need_sync(verdict.reason)
+        self._set_syncing(verdict.reason, "the objects must be listed again", verdict.message)
+        if self._now - self._synced_at < self._settings.relist_spacing_seconds:
+            self._wait(at_least=verdict.retry_after_seconds)
+        else:
+            self._proceed()
+
+    def _relist_newest(self, verdict: Verdict, doing: Doing, _was_open: bool) -> None:
+        asked_for_floor = bool(self._plan.position.floor)
+        self._plan.position.ask_newest()
+        self._need_sync(verdict.reason)
+        self._set_syncing(verdict.reason, "the objects must be listed again", verdict.message)
+        # A version that the server does not have is dropped at once; that it lags behind takes
+        # time.
+        has_reason_to_wait = verdict.reason in (Reason.STALE_LIST, Reason.SERVER_ERROR)
+        if doing is Doing.WATCH or has_reason_to_wait or not asked_for_floor:
+            self._wait(at_least=verdict.retry_after_seconds)
+        else:
+            self._proceed()
+
+    def _restart_list(self, verdict: Verdict, _doing: Doing, _was_open: bool) -> None:
+        self._outbox.add(Count("list_restarted", verdict.reason))
+        if self._plan.paging.expire():
+            self._proceed()
+        else:
+            self._lose_contact(verdict.reason, "list expired before its end", verdict.message)
+            self._wait(at_least=verdict.retry_after_seconds)
+
+    def _list_instead(self, verdict: Verdict, _doing: Doing, _was_open: bool) -> None:
+        seconds = self._settings.remember_list_seconds
+        self._plan.lists_until = self._now + seconds
+        self._outbox.add(Remember(seconds))
+        self._outbox.add(Count("watch_list_refused", verdict.reason))
+        self._proceed()
+
+    def _refresh_token(self, verdict: Verdict, _doing: Doing, _was_open: bool) -> None:
+        self._plan.needs_token = True
+        if not self._has_refreshed:
+            self._has_refreshed = True
+            self._proceed()
+            return
+        said = self._subject.sentence(
+            f"the token of {self._subject.who} was refused, and a new one too", verdict.message
+        )
+        self._set(SourceState.UNAUTHENTICATED, verdict.reason, said)
+        self._wait(at_most=self._settings.unauthenticated_seconds)
+
+    def _forbid(self, verdict: Verdict, doing: Doing, _was_open: bool) -> None:
+        if self._is_synced and self._timers.at(Deadline.PURGE) is None:
+            grace = self._settings.forbidden_grace_seconds
+            self._timers.set(Deadline.PURGE, self._now + grace)
+        if not doing.verb:
+            said = self._subject.sentence(
+                f"{self._subject.who} may not read what the cluster serves", verdict.message
+            )
+            self._set(SourceState.FORBIDDEN, Reason.DISCOVERY_FORBIDDEN, said)
+            self._wait(at_most=self._settings.probe_seconds)
+            return
+        if doing.verb not in self._denied:
+            self._denied = (doing.verb,)
+        self._set_forbidden(())
+        self._ask(self._plan.try_other(doing.verb))
+
+    def _tried(self, *, is_allowed: bool | None) -> None:
+        """Say what exactly is missing, now that the other verb was tried too, and wait."""
+        verb = self._doing.verb
+        self._end()
+        if is_allowed is False:
+            self._denied = _VERBS
+        elif is_allowed:
+            self._denied = tuple(denied for denied in _VERBS if denied != verb)
+        self._set_forbidden((verb,) if is_allowed else ())
+        self._wait(at_most=self._settings.probe_seconds)
+
+    def _set_forbidden(self, allowed: tuple[str, ...]) -> None:
+        self._condition = Condition(
+            state=SourceState.FORBIDDEN,
+            reason=Reason.VERBS_MISSING,
+            message=self._subject.needs(self._denied, allowed),
+            missing_verbs=self._denied,
+        )
+
+    def _purge_revoked(self) -> None:
+        """Drop what may no longer be read: the grace time is over."""
+        self._outbox.add(Purge(LeftReason.RIGHTS_REVOKED))
+        self._is_synced = False
+        self._plan.needs_sync = True
+        if self._condition.state is SourceState.STALE:
+            self._lose_contact(Reason(self._condition.reason), "the right to read was lost")
+        if self._doing in (Doing.WATCH, Doing.TRY_VERSION):
+            # It would go on from objects that are no longer there.
+            self._close()
+            self._proceed()
+
+    def _confirm_kind(self, verdict: Verdict, doing: Doing, was_open: bool) -> None:
+        if doing is Doing.DISCOVER:
+            self._lose_kind(verdict.message)
+            return
+        self._plan.served = None
+        self._plan.needs_fresh_discovery = True
+        if self._is_confirming:
+            # Discovery has confirmed the kind, and yet it is not found: somebody else answers.
+            self._drop(verdict, doing, was_open)
+            self._wait(at_least=verdict.retry_after_seconds)
+            return
+        self._is_confirming = True
+        self._proceed()
+
+    def _find(self, found: ServedResource) -> None:
+        """Take what discovery found."""
+        condition = self._unusable(found)
+        if condition is not None:
+            self._lose(condition)
+            return
+        last = self._last_served
+        is_same = last is None or (
+            (last.api_version, last.kind, last.is_namespaced)
+            == (found.api_version, found.kind, found.is_namespaced)
+        )
+        if not is_same:
+            # Objects of two versions never stand side by side.
+            self._forget(LeftReason.KIND_GONE)
+        self._plan.served = self._last_served = found
+        self._plan.needs_fresh_discovery = False
+        self._proceed()
+
+    def _unusable(self, found: ServedResource) -> Condition | None:
+        if self._subject.namespace and not found.is_namespaced:
+            return self._subject.invalid_scope()
+        missing = tuple(verb for verb in _VERBS if verb not in found.verbs)
+        return self._subject.verb_not_served(missing) if missing else None
+
+    def _lose_kind(self, said: str) -> None:
+        """Take that there is no such kind."""
+        message = self._subject.sentence("not served by the cluster", said)
+        self._lose(
+            Condition(state=SourceState.GONE, reason=Reason.KIND_NOT_SERVED, message=message)
+        )
+
+    def _lose(self, condition: Condition) -> None:
+        self._forget(LeftReason.KIND_GONE)
+        self._plan.served = None
+        self._plan.needs_fresh_discovery = True
+        self._is_confirming = False
+        self._condition = condition
+        self._wait(at_most=self._settings.probe_seconds)
+
+    def _forget(self, reason: LeftReason) -> None:
+        if self._is_synced:
+            self._outbox.add(Purge(reason))
+        self._is_synced = False
+        self._plan.start_afresh()
+        self._timers.clear(Deadline.PURGE)
+
+    def _refuse(self, verdict: Verdict, doing: Doing, _was_open: bool) -> None:
+        """Wait for the kind to be served differently: the server does this for nobody."""
+        self._plan.served = None
+        self._plan.needs_fresh_discovery = True
+        state = SourceState.STALE if self._is_synced else SourceState.GONE
+        what = f"{doing.verb or 'discovery'} is not supported by the server"
+        self._set(state, verdict.reason, self._subject.sentence(what, verdict.message))
+        self._wait(at_most=self._settings.probe_seconds)
+
+    def _park(self, verdict: Verdict, _doing: Doing, _was_open: bool) -> None:
+        """Wait for minutes: the request is wrong, by its selectors most likely."""
+        what = "the server does not accept the request; check the selectors"
+        self._lose_contact(verdict.reason, what, verdict.message)
+        self._wait(at_least=self._settings.bad_request_seconds)
+
+    def _undecodable(self, error: DataError) -> None:
+        """Ask again for what cannot be used; nothing is ever skipped."""
+        doing, was_open = self._doing, self._is_open
+        at = self._plan.position.version if doing is Doing.WATCH else doing.value
+        is_limit = self._troubles.undecodable(at)
+        self._outbox.add(Count("undecodable", error.reason))
+        self._end()
+        if is_limit and doing is Doing.INITIAL_WATCH:
+            self._plan.lists_once = True
+        elif is_limit and doing is Doing.WATCH and not self._has_relisted_undecodable:
+            self._has_relisted_undecodable = True
+            self._need_sync("undecodable")
+        verdict = Verdict(outcome=Outcome.RETRY, reason=Reason.UNDECODABLE, message=str(error))
+        self._drop(verdict, doing, was_open)
+        self._wait()
