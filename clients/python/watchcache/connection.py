@@ -1,0 +1,182 @@
+"""`connect`: the way in. A connection registers extensions and looks at those that are there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from types import TracebackType
+from typing import Self
+
+from watchcache.durations import Duration, duration_message, seconds_of
+from watchcache.errors import ConnectionSettingsError
+from watchcache.extension import Extension
+from watchcache.keys import parse_extension_name
+from watchcache.service import DEFAULT_ADDRESS, Service, target_of
+from watchcache.spec import Content, Resource, build_spec
+from watchcache.states import REGISTER_OUTCOMES, Projection
+from watchcache.status import Cluster, ExtensionStatus
+from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
+
+__all__ = ["Connection", "connect"]
+
+
+def connect(
+    address: str | None = None,
+    *,
+    ca_file: str | None = None,
+    timeout: Duration = 10.0,
+    keepalive: Duration = 20.0,
+) -> Connection:
+    """Return a connection to the service, for `async with`.
+
+    `address` is host:port or unix:/path/of/the/socket; if not given, WATCHCACHE_ADDRESS, and
+    127.0.0.1:7443 without it. `ca_file` (WATCHCACHE_CA_FILE) holds the certificates, in PEM form,
+    with which the service's own is checked; without it there is no TLS. `timeout` limits each
+    call, `keepalive` is the time after which a silent connection is probed; a probe has half as
+    long to be answered. Nothing is sent before the first call. Raises ConnectionSettingsError.
+    """
+    return Connection(
+        address or os.environ.get("WATCHCACHE_ADDRESS") or DEFAULT_ADDRESS,
+        ca_file=ca_file or os.environ.get("WATCHCACHE_CA_FILE") or None,
+        timeout_seconds=seconds_of(timeout, field="timeout"),
+        keepalive_seconds=seconds_of(keepalive, field="keepalive"),
+    )
+
+
+class Connection:
+    """A connection to the service; made by `connect`, open within `async with`."""
+
+    def __init__(
+        self, address: str, *, ca_file: str | None, timeout_seconds: float, keepalive_seconds: float
+    ) -> None:
+        self.address = target_of(address)
+        self._ca_file = ca_file
+        self._timeout_seconds = timeout_seconds
+        self._keepalive_seconds = keepalive_seconds
+        self._open: Service | None = None
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self.address}, {'open' if self._open else 'closed'}>"
+
+    async def __aenter__(self) -> Self:
+        self._open = Service(
+            self.address,
+            ca_file=self._ca_file,
+            timeout_seconds=self._timeout_seconds,
+            keepalive_seconds=self._keepalive_seconds,
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        service, self._open = self._service, None
+        await service.close()
+
+    async def register(
+        self,
+        name: str,
+        *,
+        service_account: str = "",
+        watch: Sequence[str | Resource] | None = None,
+        content: Content | None = None,
+        only_these_objects: bool = False,
+        clusters: Sequence[str] = (),
+        namespaces: Sequence[str] = (),
+        projection: Projection | str | None = None,
+        ttl: Duration | None = None,
+        wait: Duration | None = None,
+    ) -> Extension:
+        """Create the extension `namespace/name`, or change it to this spec.
+
+        `watch` lists resources ("deployments.apps", "pods", or `Resource` for more); `content`
+        holds manifests to derive them from, with `only_these_objects` to watch exactly those.
+        Without either, the extension watches nothing. `namespaces` and `projection` hold for every
+        entry of `watch` that names none of its own; no namespaces means all. `ttl` frees the
+        extension when nobody watches or renews it for so long. `wait` lets the answer wait until
+        every informer is live or has failed; look at `not_live` of what is returned.
+
+        Raises InvalidArgumentError with every broken rule in `field_violations`.
+        """
+        namespace, short_name = parse_extension_name(name)
+        request = service_pb2.RegisterRequest(
+            namespace=namespace,
+            name=short_name,
+            spec=build_spec(
+                service_account=service_account,
+                watch=watch,
+                content=content,
+                only_these_objects=only_these_objects,
+                clusters=clusters,
+                namespaces=namespaces,
+                projection=projection,
+                ttl=ttl,
+            ),
+        )
+        # What a watch registers again later does not wait: it has the stream to be told by.
+        registration = service_pb2.RegisterRequest()
+        registration.CopyFrom(request)
+        wait_seconds = 0.0 if wait is None else seconds_of(wait, field="wait")
+        if wait_seconds:
+            request.wait.CopyFrom(duration_message(wait_seconds))
+        service = self._service
+        answer = await service.call(service.stub.Register, request, extra_seconds=wait_seconds)
+        return Extension(
+            service,
+            ExtensionStatus.from_message(answer.extension),
+            registration=registration,
+            outcome=REGISTER_OUTCOMES[answer.outcome],
+        )
+
+    async def extension(self, name: str) -> Extension:
+        """Return the extension `namespace/name` that somebody registered. Raises NotFoundError.
+
+        A watch on it cannot register it again: this client does not know that it should be there.
+        """
+        namespace, short_name = parse_extension_name(name)
+        service = self._service
+        answer = await service.call(
+            service.stub.GetExtension,
+            service_pb2.GetExtensionRequest(namespace=namespace, name=short_name),
+        )
+        return Extension(service, ExtensionStatus.from_message(answer.extension))
+
+    async def deregister(self, name: str) -> bool:
+        """Free the extension `namespace/name`; say whether it existed."""
+        namespace, short_name = parse_extension_name(name)
+        service = self._service
+        answer = await service.call(
+            service.stub.Deregister,
+            service_pb2.DeregisterRequest(namespace=namespace, name=short_name),
+        )
+        return answer.existed
+
+    async def extensions(self, namespace: str = "") -> AsyncIterator[ExtensionStatus]:
+        """Iterate with `async for` over all extensions, or those of one namespace."""
+        service = self._service
+        request = service_pb2.ListExtensionsRequest(namespace=namespace)
+        while True:
+            answer = await service.call(service.stub.ListExtensions, request)
+            for message in answer.extensions:
+                yield ExtensionStatus.from_message(message)
+            request.page_token = answer.next_page_token
+            if not request.page_token:
+                return
+
+    async def clusters(self) -> tuple[Cluster, ...]:
+        """Return the clusters that extensions can name."""
+        service = self._service
+        answer = await service.call(service.stub.ListClusters, service_pb2.ListClustersRequest())
+        return tuple(map(Cluster.from_message, answer.clusters))
+
+    @property
+    def _service(self) -> Service:
+        if self._open is None:
+            raise ConnectionSettingsError(
+                "the connection is not open; use it within `async with connect() as wc:`",
+                reason="NOT_OPEN",
+            )
+        return self._open

@@ -1,0 +1,123 @@
+"""A watch that goes on by itself: reconnects, resumes, and registers the extension again.
+
+This is the shell around `progress.py`: it opens streams, waits, and yields. It holds one message at
+a time: the next one is read when the consumer asks for it, so a slow consumer costs no memory here
+and the service takes care of the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from watchcache.errors import WatchCacheError
+from watchcache.messages import Disconnected, Message
+from watchcache.progress import Retry, WatchProgress
+from watchcache.service import Service, Stream
+from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
+
+__all__ = ["Watch"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger("watchcache")
+
+
+class Watch(Generic[T]):
+    """An endless asynchronous iterator of messages; also a context manager that ends the stream.
+
+    The loop body has applied a message when it asks for the next one: from there on a new stream
+    goes on after it. Errors that waiting cannot mend are raised, such as DeregisteredError.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        request: service_pb2.WatchRequest,
+        progress: WatchProgress[T],
+        register: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._service = service
+        self._request = request
+        self._progress = progress
+        self._register = register
+        self._stream: Stream[service_pb2.WatchResponse] | None = None
+        self._retry: Retry | None = None
+        self._closed = asyncio.Event()
+
+    @property
+    def resume_token(self) -> bytes:
+        """Where a later watch with the same filter can go on, once all that was yielded is applied.
+
+        Empty while a snapshot is under way.
+        """
+        return self._progress.resume_token
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End the stream; iterating ends, also in another task."""
+        self._closed.set()
+        self._drop_stream()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message[T]:
+        while True:
+            try:
+                await self._wait_for_retry()
+                if self._closed.is_set():
+                    raise StopAsyncIteration
+                message = self._progress.receive(await self._receive())
+            except WatchCacheError as error:
+                self._drop_stream()
+                if self._closed.is_set():
+                    raise StopAsyncIteration from error
+                return self._fail(error)
+            except asyncio.CancelledError:
+                # Reading cannot go on in the same call; the next one resumes.
+                self._drop_stream()
+                raise
+            if message is not None:
+                return message
+
+    async def _wait_for_retry(self) -> None:
+        if self._retry is None:
+            return
+        try:
+            async with asyncio.timeout(self._retry.delay_seconds):
+                await self._closed.wait()
+        except TimeoutError:
+            if self._retry.has_to_register:
+                await self._register()
+            self._retry = None
+
+    async def _receive(self) -> service_pb2.WatchResponse:
+        if self._stream is None:
+            self._request.resume_token = self._progress.resume_token
+            self._stream = self._service.stream(self._service.stub.Watch, self._request)
+        return await self._stream.receive(limit_seconds=self._progress.silence_limit_seconds)
+
+    def _fail(self, error: WatchCacheError) -> Disconnected:
+        self._retry = self._progress.fail(error)
+        name = f"{self._request.namespace}/{self._request.name}"
+        _log.info("watch of %s: %s; again in %.1f s", name, error, self._retry.delay_seconds)
+        return Disconnected(error, self._retry.delay_seconds)
+
+    def _drop_stream(self) -> None:
+        if self._stream is not None:
+            self._stream.cancel()
+            self._stream = None
