@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -28,14 +28,14 @@ from watchcache_server.kubernetes.credentials import (
 )
 from watchcache_server.kubernetes.discovery import Discovery
 from watchcache_server.kubernetes.errors import AccessError
-from watchcache_server.kubernetes.exec_plugin import ExecCredentials
+from watchcache_server.kubernetes.exec_credentials import ExecCredentials
 from watchcache_server.kubernetes.reporting import SILENT, AccessReporter, RequestReporter
 from watchcache_server.kubernetes.requests import get_request
 from watchcache_server.kubernetes.tls import TlsMaterialError, TlsSource
 from watchcache_server.kubernetes.tokens import ServiceAccountCredentials, ServiceAccountTokens
 from watchcache_server.kubernetes.transport import Endpoint, Limits, Transport
 
-__all__ = ["Cluster", "ClusterStatus", "ServiceAccountAccess"]
+__all__ = ["Cluster", "ClusterOptions", "ClusterStatus", "ServiceAccountAccess"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,19 +51,31 @@ class ClusterStatus:
     problem: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """What an operator may set for all clusters."""
+
+    limits: Limits = field(default_factory=Limits)
+    token_lifetime_seconds: int = 3600
+    plugin_seconds: float = 30.0
+
+
 class ServiceAccountAccess(ApiAccess):
     """An `ApiAccess` as a ServiceAccount, to be released when its extension is done with it."""
 
-    __slots__ = ("account",)
+    __slots__ = ("_is_released", "account")
 
     def __init__(self, transport: Transport, account: ServiceAccountCredentials) -> None:
         super().__init__(transport, account, identity=account.identity)
         #: The shared credentials: uid, expiry, last error.
         self.account = account
+        self._is_released = False
 
     def release(self) -> None:
-        """Let go of the token; with its last user it is forgotten."""
-        self.account.release()
+        """Let go of the token; with its last user it is forgotten. May be called again."""
+        if not self._is_released:
+            self._is_released = True
+            self.account.release()
 
 
 class _Version(msgspec.Struct):
@@ -78,9 +90,7 @@ class Cluster:
         name: str,
         config: ConnectionConfig,
         *,
-        limits: Limits | None = None,
-        token_lifetime_seconds: int = 3600,
-        plugin_seconds: float = 30.0,
+        options: ClusterOptions | None = None,
         clock: Callable[[], float] = time.monotonic,
         reporter: AccessReporter = SILENT,
     ) -> None:
@@ -88,22 +98,30 @@ class Cluster:
 
         Raises ClusterConfigError when a certificate, key or CA cannot be used.
         """
+        options = options or ClusterOptions()
         self.name = name
         self._clock = clock
         endpoint = Endpoint(name, config.url, config.tls_server_name, config.proxy_url)
         self._contacts = _Contacts(reporter, clock)
         own_tls, bare_tls = _tls_sources(name, config, clock)
-        self._own_transport = Transport(endpoint, own_tls, limits=limits, reporter=self._contacts)
-        self._bare_transport = Transport(endpoint, bare_tls, limits=limits, reporter=self._contacts)
+        self._own_transport = Transport(
+            endpoint, own_tls, limits=options.limits, reporter=self._contacts
+        )
+        self._bare_transport = Transport(
+            endpoint, bare_tls, limits=options.limits, reporter=self._contacts
+        )
         #: Sends as the service itself, or as the user of the kubeconfig.
         self.own = ApiAccess(
             self._own_transport,
-            self._own_credentials(config, own_tls, plugin_seconds, reporter),
+            self._own_credentials(config, own_tls, options.plugin_seconds, reporter),
             identity=config.identity,
         )
         self.discovery = Discovery(self.own, clock=clock, reporter=reporter)
         self.tokens = ServiceAccountTokens(
-            self.own, lifetime_seconds=token_lifetime_seconds, clock=clock, reporter=reporter
+            self.own,
+            lifetime_seconds=options.token_lifetime_seconds,
+            clock=clock,
+            reporter=reporter,
         )
         self._version = ""
         self._problem = ""

@@ -14,13 +14,14 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from watchcache_server.clusters.cluster import Cluster, ClusterStatus
+from watchcache_server.clusters.cluster import Cluster, ClusterOptions, ClusterStatus
 from watchcache_server.clusters.errors import ClusterNameTakenError, UnknownClusterError
 from watchcache_server.clusters.kubeconfig import read_context
 from watchcache_server.clusters.loading import ConnectionConfig, load_context, load_in_cluster
 from watchcache_server.clusters.sources import KubeconfigSource, parse_source
+from watchcache_server.kubernetes.reporting import SILENT, AccessReporter
 
 __all__ = ["IN_CLUSTER_NAME", "ClusterRegistry", "open_clusters"]
 
@@ -75,12 +76,13 @@ async def open_clusters(
     *,
     default: str = "",
     environment: Mapping[str, str] = os.environ,
-    **options: Any,
+    options: ClusterOptions | None = None,
+    reporter: AccessReporter = SILENT,
 ) -> ClusterRegistry:
     """Make the clusters that `sources` name, each as [NAME=]PATH[#CONTEXT].
 
     Without sources: the in-cluster environment under the name `hub`, else the files of $KUBECONFIG,
-    else ~/.kube/config. `options` are those of `Cluster`. Raises a ClusterConfigError, or
+    else ~/.kube/config. Raises a ClusterConfigError, or
     UnknownClusterError when `default` is none of them.
     """
     configs: dict[str, tuple[str, ConnectionConfig]] = {}
@@ -94,7 +96,10 @@ async def open_clusters(
             if name in configs:
                 raise ClusterNameTakenError(name, configs[name][0], where)
             configs[name] = (where, await load_context(context))
-    clusters = [Cluster(name, config, **options) for name, (_, config) in configs.items()]
+    clusters = [
+        Cluster(name, config, options=options, reporter=reporter)
+        for name, (_, config) in configs.items()
+    ]
     return ClusterRegistry(clusters, default=default)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from watchcache_server.kubernetes.answers import Answer
 from watchcache_server.kubernetes.credentials import Credentials
+from watchcache_server.kubernetes.errors import ConnectionResetByServerError
 from watchcache_server.kubernetes.requests import Request
 from watchcache_server.kubernetes.transport import Response, Transport
 
@@ -65,6 +66,13 @@ class ApiAccess:
         return answer
 
     async def _call(self, request: Request, limit_bytes: int) -> tuple[Answer, str | None]:
-        async with await self.open(request) as response:
+        try:
+            response = await self.open(request)
+        except ConnectionResetByServerError:
+            # A kept connection may be closed by the server just as it is used. The transport tries
+            # a GET again by itself; what this service posts (token requests, reviews) is as
+            # harmless.
+            response = await self.open(request)
+        async with response:
             body = await response.read(limit_bytes)
             return Answer(response.status, response.headers, body), response.authorization

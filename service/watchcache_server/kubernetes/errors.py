@@ -190,27 +190,30 @@ class DiscoveryUnreadableError(AccessError):
 
 
 class CredentialsError(AccessError):
-    """No credentials can be had for a request, so it was not sent."""
+    """No credentials can be had for a request, so it was not sent.
 
-    reason = "credentials"
+    The reasons of these are shown to clients as the reason of an informer.
+    """
+
+    reason = "CREDENTIALS_UNAVAILABLE"
 
 
 class TokenFileUnreadableError(CredentialsError):
     """A token file is missing, unreadable or empty, and none was read before."""
 
-    reason = "token_file"
+    reason = "TOKEN_FILE_UNREADABLE"
 
 
 class ExecPluginFailedError(CredentialsError):
     """A credential plugin of a kubeconfig failed, hung or answered nonsense."""
 
-    reason = "exec_plugin"
+    reason = "EXEC_PLUGIN_FAILED"
 
 
 class ServiceAccountNotFoundError(CredentialsError):
     """The ServiceAccount does not exist, so no token can be had for it."""
 
-    reason = "service_account_not_found"
+    reason = "SERVICE_ACCOUNT_NOT_FOUND"
 
     def __init__(self, cluster: str, namespace: str, name: str) -> None:
         super().__init__(
@@ -225,7 +228,7 @@ class ServiceAccountNotFoundError(CredentialsError):
 class TokenRequestForbiddenError(CredentialsError):
     """The service may not ask for a token of this ServiceAccount."""
 
-    reason = "token_forbidden"
+    reason = "TOKEN_REQUEST_FORBIDDEN"
 
     def __init__(self, cluster: str, namespace: str, name: str, text: str) -> None:
         super().__init__(
@@ -241,7 +244,7 @@ class TokenRequestForbiddenError(CredentialsError):
 class TokenRequestFailedError(CredentialsError):
     """A token was asked for and did not come; it is asked for again later."""
 
-    reason = "token_request"
+    reason = "TOKEN_REQUEST_FAILED"
 
     def __init__(self, cluster: str, namespace: str, name: str, text: str) -> None:
         super().__init__(

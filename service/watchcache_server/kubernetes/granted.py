@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-__all__ = ["GrantedToken", "TokenAnswerError", "parse_date", "read_token_answer"]
+__all__ = ["GrantedToken", "TokenAnswerError", "clock_skew_seconds", "read_token_answer"]
 
 
 class TokenAnswerError(ValueError):
@@ -74,7 +74,7 @@ def read_token_answer(body: bytes, date: str | None) -> GrantedToken:
         lifetimes.append(answer.spec.expiration_seconds)
     if claims.expires is not None and claims.issued is not None:
         lifetimes.append(claims.expires - claims.issued)
-    server_time = parse_date(date)
+    server_time = _parse_date(date)
     if answer.status.expires is not None and server_time is not None:
         lifetimes.append(answer.status.expires.timestamp() - server_time)
     if not lifetimes or min(lifetimes) <= 0:
@@ -83,7 +83,18 @@ def read_token_answer(body: bytes, date: str | None) -> GrantedToken:
     return GrantedToken(token, min(lifetimes), account.uid if account else "")
 
 
-def parse_date(date: str | None) -> float | None:
+def clock_skew_seconds(date: str | None, wall_time: float) -> float | None:
+    """Return the server's clock less ours by its Date header; None when that says nothing.
+
+    The header has whole seconds, so less than a second behind it is no skew.
+    """
+    server_time = _parse_date(date)
+    if server_time is None:
+        return None
+    return max(server_time - wall_time, 0.0) or min(server_time + 1 - wall_time, 0.0)
+
+
+def _parse_date(date: str | None) -> float | None:
     """Return a Date header as seconds since 1970; None when there is none or it is malformed."""
     if date is None:
         return None

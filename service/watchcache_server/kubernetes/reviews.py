@@ -25,7 +25,10 @@ _PATH: Final = resource_path("authorization.k8s.io", "v1", "selfsubjectaccessrev
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Right:
-    """One verb on one resource; an empty namespace is the whole cluster."""
+    """One verb on one resource; an empty namespace is the whole cluster.
+
+    The selectors are those that the request would carry: an authorizer may allow no more than that.
+    """
 
     verb: str
     group: str
@@ -33,6 +36,8 @@ class Right:
     resource: str
     namespace: str = ""
     name: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
 
     def __str__(self) -> str:
         kind = f"{self.resource}.{self.group}" if self.group else self.resource
@@ -64,6 +69,10 @@ async def is_allowed(access: ApiAccess, right: Right) -> bool:
         "namespace": right.namespace,
         "name": right.name,
     }
+    if right.label_selector:
+        attributes["labelSelector"] = {"rawSelector": right.label_selector}
+    if right.field_selector:
+        attributes["fieldSelector"] = {"rawSelector": right.field_selector}
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

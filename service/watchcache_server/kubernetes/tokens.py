@@ -39,7 +39,7 @@ from watchcache_server.kubernetes.flight import SingleFlight
 from watchcache_server.kubernetes.granted import (
     GrantedToken,
     TokenAnswerError,
-    parse_date,
+    clock_skew_seconds,
     read_token_answer,
 )
 from watchcache_server.kubernetes.reporting import SILENT, AccessReporter
@@ -260,7 +260,6 @@ class ServiceAccountCredentials:
         self.uid = granted.uid or self.uid
 
     def _compare_clocks(self, answer: Answer) -> None:
-        server_time = parse_date(answer.headers.get("Date"))
-        if server_time is not None:
-            skew_seconds = server_time - self._tokens.wall_clock()
+        skew_seconds = clock_skew_seconds(answer.headers.get("Date"), self._tokens.wall_clock())
+        if skew_seconds is not None:
             self._tokens.reporter.clock_skew_measured(self.cluster, skew_seconds)
