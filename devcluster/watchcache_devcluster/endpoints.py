@@ -1,0 +1,390 @@
+"""What each verb on each resource does: from a request that may proceed to its answer.
+
+`Endpoints.handle` is given who asks for what, with which body, and returns a `Reply`, without
+knowing about sockets. Watches are not handled here but by the server, which holds their connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import yaml
+
+from . import errors
+from .listing import ListOptions, list_page
+from .patches import json_patch, merge_patch
+from .requests import RequestInfo
+from .resources import Catalog, Resource
+from .reviews import Reviews
+from .scales import replicas_of, scale_of
+from .storage import Record, Storage
+from .tokens import User
+from .views import View, negotiate
+from .writer import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    WriteOptions,
+    Writer,
+)
+
+__all__ = ["Endpoints", "Reply", "read_body"]
+
+_encode = msgspec.json.Encoder().encode
+_READABLE = ("application/json", "application/yaml")
+_RETURNS_DELETED = frozenset(
+    {"persistentvolumeclaims", "persistentvolumes", "pods", "serviceaccounts", "services"}
+)
+_PATCHES = frozenset({APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH})
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer: its status and the pieces of its body."""
+
+    status: int
+    pieces: Iterable[bytes]
+    media_type: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to a resource, with everything that the verbs need."""
+
+    info: RequestInfo
+    resource: Resource
+    namespace: str
+    name: str
+    query: Mapping[str, str]
+    view: View
+    body: Any
+    media_type: str
+    user: User
+    agent: str
+
+    def write_options(self) -> WriteOptions:
+        """Return what the query says about a write.
+
+        Raises:
+            ApiError: 422 for a `dryRun` that is not `All`.
+        """
+        dry_run = self.query.get("dryRun", "")
+        if dry_run not in {"", "All"}:
+            cause = errors.field_invalid(
+                "dryRun",
+                'supported values: "All"',
+                value=f'"{dry_run}"',
+                reason="FieldValueNotSupported",
+            )
+            kind = {"create": "CreateOptions", "delete": "DeleteOptions", "patch": "PatchOptions"}
+            raise errors.invalid_options(kind.get(self.info.verb, "UpdateOptions"), [cause])
+        manager = self.query.get("fieldManager") or self.agent.partition("/")[0] or "unknown"
+        force = self.query.get("force", "").lower() in {"1", "true"}
+        return WriteOptions(manager, dry_run == "All", force)
+
+
+def read_body(data: bytes, media_type: str) -> Any:
+    """Decode the body of a request.
+
+    Raises:
+        ApiError: 415 for a media type that is not understood, 400 for a body that cannot be read.
+    """
+    if not data.strip():
+        return None
+    is_yaml = media_type in {"application/yaml", APPLY_PATCH, "application/apply-patch+json"}
+    if media_type and media_type not in {*_READABLE, *_PATCHES, "*/*"} and not is_yaml:
+        raise errors.unsupported_media_type(_READABLE)
+    try:
+        if is_yaml and not data.lstrip().startswith(b"{"):
+            return yaml.safe_load(data)
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise errors.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+
+
+class Endpoints:
+    """Carries out requests to resources."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        catalog: Catalog,
+        writer: Writer,
+        reviews: Reviews,
+        fresh_timeout_seconds: float,
+    ) -> None:
+        self._storage = storage
+        self._catalog = catalog
+        self._writer = writer
+        self._reviews = reviews
+        self._fresh_timeout_seconds = fresh_timeout_seconds
+
+    def resolve(self, info: RequestInfo) -> Resource:
+        """Return the resource of a request, if its path fits the resource's scope.
+
+        Raises:
+            ApiError: 404 for a path that nothing serves, 405 for a verb that is not served there.
+        """
+        resource = self._catalog.find(info.group, info.version, info.resource)
+        is_in_namespace = bool(info.namespace) and resource.table != "namespaces"
+        if is_in_namespace and not resource.namespaced:
+            raise errors.no_such_path()
+        if resource.namespaced and not is_in_namespace:
+            if info.path_name:
+                raise errors.no_such_path()
+            if info.verb not in {"list", "watch"}:
+                raise errors.method_not_allowed()
+        if info.subresource:
+            if not _has_subresource(resource, info.subresource):
+                raise errors.no_such_path()
+        elif info.verb not in resource.verbs or (info.verb == "create") == bool(info.path_name):
+            is_named_create = info.verb == "create" and info.path_name
+            if info.verb not in resource.verbs or is_named_create:
+                raise errors.method_not_allowed()
+        return resource
+
+    async def handle(self, call: Call) -> Reply:
+        """Carry out a request, watches excepted."""
+        info = call.info
+        if info.subresource == "token":
+            answer = self._reviews.request_token(call.namespace, call.name, call.body)
+            return Reply(201, [_encode(answer)])
+        if info.subresource == "scale":
+            return self._scale(call)
+        if call.resource.verbs == ("create",):
+            answer = self._reviews.review(call.resource, call.namespace, call.body, call.user)
+            return Reply(201, [_encode(answer)])
+        match info.verb:
+            case "get":
+                return await self._get(call)
+            case "list":
+                return await self._list(call)
+            case "create":
+                record = self._writer.create(
+                    call.resource, call.namespace, call.body, call.write_options()
+                )
+                return self._one(call, record, 201)
+            case "update":
+                record, is_new = self._writer.update(
+                    call.resource,
+                    call.namespace,
+                    call.name,
+                    call.body,
+                    call.write_options(),
+                    info.subresource,
+                )
+                return self._one(call, record, 201 if is_new else 200)
+            case "patch":
+                return self._patch(call)
+            case "delete":
+                return self._delete(call)
+            case "deletecollection":
+                return await self._delete_collection(call)
+        raise errors.method_not_allowed()
+
+    def _one(self, call: Call, record: Record, status: int = 200) -> Reply:
+        return Reply(status, [call.view.render(record), b"\n"])
+
+    def _current(self, call: Call) -> Record:
+        table = self._storage.table(call.resource.table)
+        record = table.get((call.namespace, call.name))
+        if record is None:
+            raise errors.not_found(call.resource.group, call.resource.plural, call.name)
+        return record
+
+    async def _get(self, call: Call) -> Reply:
+        version = ListOptions(resource_version=call.query.get("resourceVersion", "")).version()
+        if version > self._storage.resource_version and not await self._storage.reached(
+            version, self._fresh_timeout_seconds
+        ):
+            raise errors.too_large_resource_version(version, self._storage.resource_version)
+        return self._one(call, self._current(call))
+
+    async def _list(self, call: Call) -> Reply:
+        options = ListOptions.parse(call.query, call.resource, is_watch=False)
+        page = await list_page(
+            self._storage,
+            self._storage.table(call.resource.table),
+            self.scope(call),
+            options,
+            self._fresh_timeout_seconds,
+        )
+        metadata: dict[str, Any] = {"resourceVersion": str(page.resource_version)}
+        if page.continue_token:
+            metadata["continue"] = page.continue_token
+        if page.remaining is not None:
+            metadata["remainingItemCount"] = page.remaining
+        return Reply(200, call.view.render_list(page.records, metadata))
+
+    def scope(self, call: Call) -> str | None:
+        """Return the namespace that a collection is limited to, or None for all."""
+        return call.namespace if call.namespace or not call.resource.namespaced else None
+
+    def _patch(self, call: Call) -> Reply:
+        if call.media_type not in _PATCHES:
+            raise errors.unsupported_media_type(
+                [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
+            )
+        if call.media_type == APPLY_PATCH and not call.query.get("fieldManager"):
+            cause = errors.field_invalid(
+                "fieldManager", "is required for apply patch", reason="FieldValueRequired"
+            )
+            raise errors.invalid_options("PatchOptions", [cause])
+        if call.media_type != APPLY_PATCH and call.query.get("force"):
+            cause = errors.field_invalid(
+                "force", "may not be specified for non-apply patch", reason="FieldValueForbidden"
+            )
+            raise errors.invalid_options("PatchOptions", [cause])
+        record, is_new = self._writer.patch(
+            call.resource,
+            call.namespace,
+            call.name,
+            call.body,
+            call.media_type,
+            call.write_options(),
+            call.info.subresource,
+        )
+        return self._one(call, record, 201 if is_new else 200)
+
+    def _delete_wish(self, call: Call) -> dict[str, Any]:
+        wish = dict(call.body) if isinstance(call.body, dict) else {}
+        for field in ("propagationPolicy", "gracePeriodSeconds", "orphanDependents"):
+            value: Any = call.query.get(field)
+            if value is None:
+                continue
+            if field == "gracePeriodSeconds":
+                if not value.lstrip("-").isdigit():
+                    raise errors.bad_request(f'gracePeriodSeconds: "{value}" is not a number')
+                value = int(value)
+            elif field == "orphanDependents":
+                value = value.lower() in {"1", "true"}
+            wish.setdefault(field, value)
+        return wish
+
+    def _delete_options(self, call: Call, wish: dict[str, Any]) -> WriteOptions:
+        options = call.write_options()
+        if wish.get("dryRun"):
+            options = replace(options, dry_run=True)
+        return options
+
+    def _delete(self, call: Call) -> Reply:
+        wish = self._delete_wish(call)
+        record, is_gone = self._writer.delete(
+            call.resource, call.namespace, call.name, wish, self._delete_options(call, wish)
+        )
+        if not is_gone or call.resource.table in _RETURNS_DELETED:
+            return self._one(call, record)
+        details = {"name": call.name, "group": call.resource.group, "kind": call.resource.plural}
+        details["uid"] = record.decode()["metadata"]["uid"]
+        if not call.resource.group:
+            del details["group"]
+        status = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": details,
+        }
+        return Reply(200, [_encode(status), b"\n"])
+
+    async def _delete_collection(self, call: Call) -> Reply:
+        wish = self._delete_wish(call)
+        options = self._delete_options(call, wish)
+        chosen = await list_page(
+            self._storage,
+            self._storage.table(call.resource.table),
+            self.scope(call),
+            ListOptions.parse(call.query, call.resource, is_watch=False),
+            self._fresh_timeout_seconds,
+        )
+        deleted = []
+        for record in chosen.records:
+            outcome, _ = self._writer.delete(
+                call.resource, record.namespace, record.name, wish, options
+            )
+            deleted.append(outcome)
+        metadata = {"resourceVersion": str(self._storage.resource_version)}
+        return Reply(200, call.view.render_list(deleted, metadata))
+
+    def _scale(self, call: Call) -> Reply:
+        current = self._current(call)
+        tree = current.decode()
+        if call.info.verb == "get":
+            return Reply(200, [_encode(scale_of(tree))])
+        body = call.body
+        if call.info.verb == "patch":
+            shown = scale_of(tree)
+            is_json_patch = call.media_type == JSON_PATCH
+            body = json_patch(shown, body) if is_json_patch else merge_patch(shown, body)
+        replicas, version = replicas_of(call.resource, call.name, body)
+        patch: dict[str, Any] = {"spec": {"replicas": replicas}}
+        if version:
+            patch["metadata"] = {"resourceVersion": version}
+        record, _ = self._writer.patch(
+            call.resource,
+            call.namespace,
+            call.name,
+            patch,
+            MERGE_PATCH,
+            call.write_options(),
+        )
+        return Reply(200, [_encode(scale_of(record.decode()))])
+
+    def call(
+        self,
+        info: RequestInfo,
+        query: Mapping[str, str],
+        body: Any,
+        *,
+        accept: str,
+        media_type: str,
+        user: User,
+        agent: str,
+    ) -> Call:
+        """Put together a `Call`; negotiation and resolution happen here."""
+        resource = self.resolve(info)
+        view = negotiate(accept, resource, query.get("includeObject", ""), self._writer.clock)
+        namespace = info.namespace if resource.namespaced else ""
+        return Call(
+            info,
+            resource,
+            namespace,
+            info.path_name,
+            query,
+            view,
+            body,
+            media_type,
+            user,
+            agent,
+        )
+
+
+def _has_subresource(resource: Resource, name: str) -> bool:
+    match name:
+        case "status":
+            return resource.has_status
+        case "scale":
+            return resource.has_scale
+        case "token":
+            return resource.table == "serviceaccounts"
+        case "finalize":
+            return resource.table == "namespaces"
+    return False
+
+
+async def in_slices(pieces: Iterable[bytes], size: int) -> AsyncIterator[bytes]:
+    """Join small pieces into slices of about `size` bytes."""
+    slice_: list[bytes] = []
+    held = 0
+    for piece in pieces:
+        slice_.append(piece)
+        held += len(piece)
+        if held >= size:
+            yield b"".join(slice_)
+            slice_, held = [], 0
+    if slice_:
+        yield b"".join(slice_)

@@ -1,0 +1,231 @@
+"""Questions that are asked by creating an object that nobody keeps: tokens and access reviews.
+
+TokenRequest, TokenReview, SelfSubjectReview and the four access reviews. Each function takes the
+body of the request and returns the body of the answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from . import errors
+from .errors import field_invalid
+from .intake import check_metadata, check_type
+from .rbac import Authorizer, Question
+from .resources import Resource
+from .storage import Record, Storage
+from .tokens import ISSUER, Tokens, User
+from .writer import timestamp
+
+__all__ = ["Reviews"]
+
+Tree = dict[str, Any]
+_AUTHENTICATION = "authentication.k8s.io"
+_AUTHORIZATION = "authorization.k8s.io"
+_LEAST_SECONDS = 600
+_MOST_SECONDS = 1 << 32
+_RESOURCE_FIELDS = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
+
+TOKEN_REQUEST = Resource(_AUTHENTICATION, "v1", "tokenrequests", "TokenRequest", namespaced=True)
+
+
+class Reviews:
+    """Answers reviews and token requests."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        tokens: Tokens,
+        authorizer: Authorizer,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._storage = storage
+        self._tokens = tokens
+        self._authorizer = authorizer
+        self._clock = clock
+
+    def request_token(self, namespace: str, name: str, body: Any) -> Tree:
+        """Answer a TokenRequest for a ServiceAccount.
+
+        Raises:
+            ApiError: 404 without the ServiceAccount, 409 if it is not the one meant by uid, 422 for
+                a lifetime out of bounds.
+        """
+        check_type(TOKEN_REQUEST, body)
+        metadata = check_metadata(body)
+        for field, value in (("name", name), ("namespace", namespace)):
+            stated = metadata.get(field)
+            if stated and stated != value:
+                rule = f"must match the service account {field} if specified"
+                cause = field_invalid(f"metadata.{field}", rule, value=f'"{stated}"')
+                raise errors.invalid(_AUTHENTICATION, "TokenRequest", name, [cause])
+        account = self._find("", "serviceaccounts", namespace, name)
+        uid = account.decode()["metadata"]["uid"]
+        stated = metadata.get("uid")
+        if stated and stated != uid:
+            raise errors.conflict(
+                _AUTHENTICATION,
+                "TokenRequest",
+                name,
+                f"the UID in the token request ({stated}) does not match the UID of the service"
+                f" account ({uid})",
+            )
+        spec = dict(body.get("spec") or {})
+        audiences = list(spec.get("audiences") or [ISSUER])
+        lifetime = spec.get("expirationSeconds")
+        lifetime = 3600 if lifetime is None else lifetime
+        self._check_lifetime(lifetime)
+        bound = self._bound(namespace, name, spec.get("boundObjectRef"))
+        now = self._clock()
+        token, expires = self._tokens.issue(account, lifetime, audiences, bound)
+        answered: Tree = {"audiences": audiences, "expirationSeconds": lifetime}
+        answered["boundObjectRef"] = spec.get("boundObjectRef")
+        return {
+            "kind": "TokenRequest",
+            "apiVersion": f"{_AUTHENTICATION}/v1",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "uid": uid,
+                "creationTimestamp": timestamp(now),
+            },
+            "spec": answered,
+            "status": {"token": token, "expirationTimestamp": timestamp(expires)},
+        }
+
+    def _check_lifetime(self, lifetime: Any) -> None:
+        if not isinstance(lifetime, int) or isinstance(lifetime, bool):
+            raise errors.bad_request("spec.expirationSeconds must be a whole number of seconds")
+        rule = ""
+        if lifetime < _LEAST_SECONDS:
+            rule = "may not specify a duration less than 10 minutes"
+        elif lifetime > _MOST_SECONDS:
+            rule = "may not specify a duration larger than 2^32 seconds"
+        if rule:
+            cause = field_invalid("spec.expirationSeconds", rule, value=str(lifetime))
+            raise errors.invalid(_AUTHENTICATION, "TokenRequest", "", [cause])
+
+    def _find(self, group: str, plural: str, namespace: str, name: str) -> Record:
+        record = self._storage.table(errors.qualified(plural, group)).get((namespace, name))
+        if record is None:
+            raise errors.not_found(group, plural, name)
+        return record
+
+    def _bound(self, namespace: str, account: str, reference: Tree | None) -> Tree | None:
+        if not reference:
+            return None
+        kind, name = str(reference.get("kind")), str(reference.get("name"))
+        if kind not in {"Pod", "Secret"} or reference.get("apiVersion", "v1") != "v1":
+            raise errors.bad_request(
+                f"cannot bind token to object of type {reference.get('apiVersion')}, Kind={kind}"
+            )
+        tree = self._find("", f"{kind.lower()}s", namespace, name).decode()
+        uid = tree["metadata"]["uid"]
+        if kind == "Pod" and (tree.get("spec") or {}).get("serviceAccountName") != account:
+            raise errors.bad_request(
+                f'cannot bind token for serviceaccount "{account}" to pod running with different'
+                " serviceaccount name."
+            )
+        if reference.get("uid") and reference["uid"] != uid:
+            raise errors.conflict(
+                "",
+                kind,
+                name,
+                f"the UID in the bound object reference ({reference['uid']}) does not match the UID"
+                " in record. The object might have been deleted and then recreated",
+            )
+        return {kind.lower(): {"name": name, "uid": uid}}
+
+    def review(self, resource: Resource, namespace: str, body: Any, user: User) -> Tree:
+        """Answer a review of any other kind."""
+        check_type(resource, body)
+        spec = body.get("spec") or {}
+        if not isinstance(spec, dict):
+            raise errors.bad_request("spec must be an object")
+        match resource.kind:
+            case "TokenReview":
+                status = self._review_token(spec)
+            case "SelfSubjectReview":
+                status = {"userInfo": user.to_info()}
+            case "SelfSubjectRulesReview":
+                if not spec.get("namespace"):
+                    raise errors.bad_request("no namespace on request")
+                status = self._review_rules(user, str(spec["namespace"]))
+            case "SelfSubjectAccessReview":
+                status = self._review_access(resource, user, spec)
+            case _:
+                subject = self._subject(resource, namespace, spec)
+                status = self._review_access(resource, subject, spec)
+        answer: Tree = {
+            "kind": resource.kind,
+            "apiVersion": resource.api_version,
+            "metadata": {"creationTimestamp": None},
+        }
+        if spec and resource.kind != "SelfSubjectReview":
+            answer["spec"] = spec
+        return {**answer, "status": status}
+
+    def _review_token(self, spec: Tree) -> Tree:
+        token = spec.get("token")
+        if not token:
+            raise errors.bad_request("token is required for TokenReview in authentication")
+        audiences = [str(audience) for audience in spec.get("audiences") or [ISSUER]]
+        user, common = self._tokens.review(str(token), audiences)
+        if user is None:
+            return {"user": {}, "error": "invalid bearer token"}
+        return {"authenticated": True, "user": user.to_info(), "audiences": common}
+
+    def _review_rules(self, user: User, namespace: str) -> Tree:
+        resource_rules, path_rules = [], []
+        for rule in self._authorizer.rules_for(user, namespace):
+            if rule.get("nonResourceURLs"):
+                kept = ("verbs", "nonResourceURLs")
+                path_rules.append({key: rule[key] for key in kept})
+            if rule.get("resources"):
+                keys = ("verbs", "apiGroups", "resources", "resourceNames")
+                resource_rules.append({key: rule[key] for key in keys if rule.get(key)})
+        return {
+            "resourceRules": resource_rules,
+            "nonResourceRules": path_rules,
+            "incomplete": False,
+        }
+
+    def _subject(self, resource: Resource, namespace: str, spec: Tree) -> User:
+        name, groups = spec.get("user", ""), spec.get("groups") or []
+        causes = []
+        if not name and not groups:
+            causes.append(
+                field_invalid(
+                    "spec.user",
+                    "at least one of user or group must be specified",
+                    reason="FieldValueRequired",
+                )
+            )
+        if causes:
+            raise errors.invalid(_AUTHORIZATION, resource.kind, "", causes)
+        stated = (spec.get("resourceAttributes") or {}).get("namespace", "")
+        if resource.namespaced and stated != namespace:
+            raise errors.bad_request(
+                f"spec.resourceAttributes.namespace must match namespace: {namespace}"
+            )
+        return User(str(name), str(spec.get("uid", "")), tuple(str(group) for group in groups))
+
+    def _review_access(self, resource: Resource, user: User, spec: Tree) -> Tree:
+        attributes, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+        if (attributes is None) == (path is None):
+            rule = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+            cause = field_invalid("spec.resourceAttributes", rule, value="null")
+            raise errors.invalid(_AUTHORIZATION, resource.kind, "", [cause])
+        if attributes is not None:
+            values = {field: str(attributes.get(field, "")) for field in _RESOURCE_FIELDS}
+            values.pop("version")
+            question = Question(**values)
+        else:
+            assert path is not None
+            question = Question(verb=str(path.get("verb", "")), path=str(path.get("path", "")))
+        reason = self._authorizer.why(user, question)
+        if reason is None:
+            return {"allowed": False}
+        return {"allowed": True, "reason": reason} if reason else {"allowed": True}

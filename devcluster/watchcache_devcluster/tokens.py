@@ -1,0 +1,173 @@
+"""ServiceAccount tokens: signing, checking, refusing; and the admin token.
+
+Tokens are JWTs signed with RS256 by a key that lives as long as the cluster object. A token is good
+while its signature, its audience and its times are, its ServiceAccount exists with the same uid,
+and nobody has ordered it refused (`refuse`, the token-expiry fault).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from .storage import Record, Storage
+
+__all__ = ["ADMIN_GROUP", "ISSUER", "Tokens", "User"]
+
+ISSUER = "https://kubernetes.default.svc"
+ADMIN_GROUP = "system:masters"
+_LEEWAY_SECONDS = 60
+_CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who makes a request."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, list[str]] = field(default_factory=dict, compare=False, hash=False)
+
+    def to_info(self) -> dict[str, Any]:
+        """Return the `UserInfo` of reviews."""
+        info: dict[str, Any] = {"username": self.name}
+        if self.uid:
+            info["uid"] = self.uid
+        info["groups"] = list(self.groups)
+        if self.extra:
+            info["extra"] = self.extra
+        return info
+
+
+ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+
+
+def service_account_user(namespace: str, name: str, uid: str = "") -> User:
+    """Return the user that a ServiceAccount is."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    return User(
+        f"system:serviceaccount:{namespace}:{name}", uid, (*groups, "system:authenticated")
+    )
+
+
+class Tokens:
+    """Makes and checks bearer tokens."""
+
+    def __init__(self, storage: Storage, clock: Callable[[], float], admin_token: str) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self._key_id = secrets.token_urlsafe(16)
+        self._signed: dict[str, dict[str, Any]] = {}
+        self._refused_before: dict[tuple[str, str], float] = {}
+        self._refused: set[str] = set()
+        self.admin_token = admin_token
+
+    def issue(
+        self,
+        account: Record,
+        lifetime_seconds: int,
+        audiences: list[str],
+        bound: dict[str, Any] | None = None,
+    ) -> tuple[str, float]:
+        """Sign a token for a ServiceAccount; return it and the time at which it expires."""
+        now = self._clock()
+        uid = account.decode()["metadata"]["uid"]
+        private = {
+            "namespace": account.namespace,
+            "serviceaccount": {"name": account.name, "uid": uid},
+            **(bound or {}),
+        }
+        claims = {
+            "aud": audiences,
+            "exp": int(now) + lifetime_seconds,
+            "iat": int(now),
+            "iss": ISSUER,
+            "jti": str(uuid.uuid4()),
+            "kubernetes.io": private,
+            "nbf": int(now),
+            "sub": f"system:serviceaccount:{account.namespace}:{account.name}",
+        }
+        header = {"alg": "RS256", "kid": self._key_id, "typ": "JWT"}
+        signed = b".".join(_base64(msgspec.json.encode(part)) for part in (header, claims))
+        signature = self._key.sign(signed, padding.PKCS1v15(), hashes.SHA256())
+        return f"{signed.decode()}.{_base64(signature).decode()}", now + lifetime_seconds
+
+    def refuse(self, namespace: str, name: str) -> None:
+        """Refuse from now on every token issued to this ServiceAccount so far."""
+        self._refused_before[namespace, name] = self._clock()
+        for claims in self._signed.values():
+            private = claims["kubernetes.io"]
+            if (private["namespace"], private["serviceaccount"]["name"]) == (namespace, name):
+                self._refused.add(claims["jti"])
+
+    def authenticate(self, token: str, audiences: list[str] | None = None) -> User | None:
+        """Return whose token this is, or None if it is not (or no longer) good."""
+        user, _ = self.review(token, audiences or [ISSUER])
+        return user
+
+    def review(self, token: str, audiences: list[str]) -> tuple[User | None, list[str]]:
+        """Return whose token this is and for which of these audiences it is good."""
+        if secrets.compare_digest(token.encode(), self.admin_token.encode()):
+            return User("admin", "admin-uid", (ADMIN_GROUP, "system:authenticated")), audiences
+        claims = self._verify(token)
+        if claims is None:
+            return None, []
+        common = [audience for audience in audiences if audience in claims["aud"]]
+        now = self._clock()
+        is_timely = claims["nbf"] - _LEEWAY_SECONDS <= now <= claims["exp"] + _LEEWAY_SECONDS
+        if not common or not is_timely or claims["jti"] in self._refused:
+            return None, []
+        private = claims["kubernetes.io"]
+        namespace, account = private["namespace"], private["serviceaccount"]
+        if not self._exists("serviceaccounts", (namespace, account["name"]), account["uid"]):
+            return None, []
+        extra = {_CREDENTIAL_ID: [f"JTI={claims['jti']}"]}
+        for kind, table in (("pod", "pods"), ("secret", "secrets")):
+            bound = private.get(kind)
+            if bound and not self._exists(table, (namespace, bound["name"]), bound["uid"]):
+                return None, []
+        if private.get("pod"):
+            extra["authentication.kubernetes.io/pod-name"] = [private["pod"]["name"]]
+            extra["authentication.kubernetes.io/pod-uid"] = [private["pod"]["uid"]]
+        user = service_account_user(namespace, account["name"], account["uid"])
+        return User(user.name, user.uid, user.groups, extra), common
+
+    def _exists(self, table: str, key: tuple[str, str], uid: str) -> bool:
+        record = self._storage.table(table).get(key)
+        return record is not None and record.decode()["metadata"]["uid"] == uid
+
+    def _verify(self, token: str) -> dict[str, Any] | None:
+        """Return the claims of a token that we signed; they are remembered by token."""
+        known = self._signed.get(token)
+        if known is not None:
+            return known
+        signed, _, signature = token.rpartition(".")
+        try:
+            self._key.public_key().verify(
+                _unbase64(signature), signed.encode(), padding.PKCS1v15(), hashes.SHA256()
+            )
+            claims: dict[str, Any] = msgspec.json.decode(_unbase64(signed.partition(".")[2]))
+        except (InvalidSignature, ValueError, binascii.Error):
+            return None
+        self._signed[token] = claims
+        return claims
+
+
+def _base64(data: bytes) -> bytes:
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+def _unbase64(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
