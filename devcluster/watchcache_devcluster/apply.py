@@ -25,9 +25,7 @@ from .fieldsets import (
 __all__ = ["apply_patch"]
 
 
-def apply_patch(
-    live: Tree, applied: Tree, writer: Tree, *, force: bool, is_custom: bool
-) -> Tree:
+def apply_patch(live: Tree, applied: Tree, writer: Tree, *, force: bool, is_custom: bool) -> Tree:
     """Return `live` after `writer` applied this configuration.
 
     Raises:
@@ -43,7 +41,7 @@ def apply_patch(
     }
     _refuse_conflicts(others, contested, force=force)
 
-    merged = _merge("", live, applied, is_custom)
+    merged: Tree = _merge("", live, applied, is_custom)
     owned_before: set[Path] = set()
     for entry in entries:
         if _is_own(entry, writer):

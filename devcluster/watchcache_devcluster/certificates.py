@@ -5,7 +5,7 @@ Everything is made in memory when a cluster is made and is worthless once it sto
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
 import ssl
 import tempfile
@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 __all__ = ["Authority", "Credential"]
 
-_LIFE = datetime.timedelta(days=365)
+_LIFE = dt.timedelta(days=365)
 _NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
 
@@ -42,9 +42,7 @@ class Authority:
         )
         usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
         builder = builder.add_extension(usage, critical=True)
-        self.pem = builder.sign(self._key, hashes.SHA256()).public_bytes(
-            serialization.Encoding.PEM
-        )
+        self.pem = builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def serving(self, host: str) -> Credential:
         """Make the certificate that the server shows."""
@@ -83,7 +81,7 @@ class Authority:
     def _builder(
         self, subject: x509.Name, key: ec.EllipticCurvePrivateKey
     ) -> x509.CertificateBuilder:
-        now = datetime.datetime.now(datetime.UTC)
+        now = dt.datetime.now(dt.UTC)
         identifier = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
         return (
             x509.CertificateBuilder()
@@ -91,7 +89,7 @@ class Authority:
             .issuer_name(self._name)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(minutes=5))
+            .not_valid_before(now - dt.timedelta(minutes=5))
             .not_valid_after(now + _LIFE)
             .add_extension(
                 x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False

@@ -304,7 +304,7 @@ class Controllers:
 
     def _schedule_pod(self, record: Record) -> None:
         metadata = record.decode()["metadata"]
-        stamp = datetime.fromisoformat(metadata["deletionTimestamp"].replace("Z", "+00:00"))
+        stamp = datetime.fromisoformat(metadata["deletionTimestamp"])
         heapq.heappush(self._due, (stamp.timestamp(), record.key))
         self._timer.set()
 

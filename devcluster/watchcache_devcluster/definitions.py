@@ -72,9 +72,7 @@ def definition_causes(tree: Tree) -> list[Cause]:
     for index, version in enumerate(versions):
         if not (version.get("schema") or {}).get("openAPIV3Schema"):
             field = f"spec.versions[{index}].schema.openAPIV3Schema"
-            causes.append(
-                field_invalid(field, "schemas are required", reason="FieldValueRequired")
-            )
+            causes.append(field_invalid(field, "schemas are required", reason="FieldValueRequired"))
     return causes
 
 

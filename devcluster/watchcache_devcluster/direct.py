@@ -6,6 +6,7 @@ requests do, so that versions, checks and events are the same. Errors are `ApiEr
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import yaml
@@ -139,7 +140,7 @@ class DirectClient:
             "items": [_shown(found, record) for record in page.records],
         }
 
-    async def load(self, manifests: str | bytes) -> list[Tree]:
+    async def load(self, manifests: str | bytes) -> builtins.list[Tree]:
         """Create everything in a YAML or JSON text, `List` objects expanded, in its order."""
         created = []
         text = manifests.encode() if isinstance(manifests, str) else manifests
@@ -159,7 +160,7 @@ def _expanded(document: Any) -> list[Tree]:
     if document is None:
         return []
     if not isinstance(document, dict):
-        raise ValueError("a manifest must be a mapping with apiVersion and kind")
+        raise TypeError("a manifest must be a mapping with apiVersion and kind")
     if document.get("kind", "").endswith("List") and "items" in document:
         return [obj for item in document["items"] for obj in _expanded(item)]
     return [document]

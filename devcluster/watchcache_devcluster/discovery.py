@@ -18,7 +18,7 @@ import msgspec
 from .errors import no_such_path
 from .resources import Catalog, Resource
 
-__all__ = ["Discovery", "VERSION"]
+__all__ = ["VERSION", "Discovery"]
 
 Tree = dict[str, Any]
 

@@ -320,7 +320,7 @@ class Endpoints:
             shown = scale_of(tree)
             is_json_patch = call.media_type == JSON_PATCH
             body = json_patch(shown, body) if is_json_patch else merge_patch(shown, body)
-        replicas, version = replicas_of(call.resource, call.name, body)
+        replicas, version = replicas_of(call.name, body)
         patch: dict[str, Any] = {"spec": {"replicas": replicas}}
         if version:
             patch["metadata"] = {"resourceVersion": version}

@@ -1,8 +1,8 @@
 """Trouble on demand: what can go wrong, for which requests, how often.
 
-A `Fault` says what happens and to whom; `FaultSet` holds those that are in force. A fault on streams
-strikes the running watches that it matches at once; with `times` or `lasting` it also waits for
-requests to come. What striking means on a socket is the server's business.
+A `Fault` says what happens and to whom; `FaultSet` holds those that are in force. A fault on
+streams strikes the running watches that it matches at once; with `times` or `lasting` it also waits
+for requests to come. What striking means on a socket is the server's business.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Fault:
 
     reset: the connection is reset. half-open: nothing is sent any more, the socket stays open.
     cut: the connection ends in the middle of an event or body (`clean`: without a transport error).
-    end: the watch ends as at its deadline. error: an in-stream ERROR event. gone: 410, in-stream for
-    watches. status: an HTTP error at the start of a request. delay: a pause there.
+    end: the watch ends as at its deadline. error: an in-stream ERROR event. gone: 410, which is
+    in-stream for watches. status: an HTTP error at the start of a request. delay: a pause there.
     """
 
     kind: FaultKind
@@ -99,9 +99,7 @@ class Fault:
             return ApiError(410, "Expired", self.message or "too old resource version (fault)")
         reason = self.reason or _REASONS.get(self.code, "InternalError")
         message = self.message or f"{reason} (fault injected by the dev cluster)"
-        return ApiError(
-            self.code, reason, message, retry_after_seconds=self.retry_after_seconds
-        )
+        return ApiError(self.code, reason, message, retry_after_seconds=self.retry_after_seconds)
 
 
 class Stream(Protocol):

@@ -165,11 +165,12 @@ def record_update(
         if _is_same_writer(entry, writer):
             is_known = True
             paths |= changed
-            entry = {**entry, "time": writer["time"]}
+            stamp = writer["time"]
         else:
             paths -= changed
+            stamp = entry["time"]
         if paths:
-            updated.append({**entry, "fieldsV1": to_fields_v1(paths)})
+            updated.append({**entry, "time": stamp, "fieldsV1": to_fields_v1(paths)})
     if not is_known and changed:
         updated.append(_entry(writer, changed))
     return updated

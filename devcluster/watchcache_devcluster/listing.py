@@ -18,6 +18,8 @@ from . import errors
 from .errors import Cause, bad_request, field_invalid
 from .resources import Resource
 from .selectors import (
+    EVERY_FIELD,
+    EVERY_LABEL,
     FieldSelector,
     LabelSelector,
     parse_field_selector,
@@ -61,8 +63,8 @@ def _integer(query: Mapping[str, str], name: str) -> int:
 class ListOptions:
     """The parameters of a list or watch, parsed and checked."""
 
-    labels: LabelSelector = LabelSelector()
-    fields: FieldSelector = FieldSelector()
+    labels: LabelSelector = EVERY_LABEL
+    fields: FieldSelector = EVERY_FIELD
     limit: int = 0
     continue_token: str = ""
     resource_version: str = ""
@@ -73,9 +75,7 @@ class ListOptions:
     send_initial_events: bool | None = None
 
     @classmethod
-    def parse(
-        cls, query: Mapping[str, str], resource: Resource, *, is_watch: bool
-    ) -> ListOptions:
+    def parse(cls, query: Mapping[str, str], resource: Resource, *, is_watch: bool) -> ListOptions:
         """Read the query of a list or watch.
 
         Raises:
@@ -89,7 +89,6 @@ class ListOptions:
             initial, match = True, NOT_OLDER_THAN
         options = cls(
             labels=labels,
-            fields=FieldSelector(),
             limit=_integer(query, "limit"),
             continue_token=query.get("continue", ""),
             resource_version=version,
@@ -115,9 +114,7 @@ class ListOptions:
             if self.continue_token:
                 causes.append(_forbidden("resourceVersionMatch", "when continue is provided"))
             if self.match not in {EXACT, NOT_OLDER_THAN}:
-                causes.append(
-                    _unsupported(self.match, ('""', f'"{EXACT}"', f'"{NOT_OLDER_THAN}"'))
-                )
+                causes.append(_unsupported(self.match, ('""', f'"{EXACT}"', f'"{NOT_OLDER_THAN}"')))
             if self.match == EXACT and self.resource_version == "0":
                 causes.append(
                     field_invalid(
@@ -283,9 +280,7 @@ def _decode_continue(token: str) -> tuple[int, Key]:
         padded = token + "=" * (-len(token) % 4)
         content = msgspec.json.decode(base64.b64decode(padded, b"-_", validate=True))
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
-        raise bad_request(
-            f"invalid continue token: continue key is not valid: {error}"
-        ) from error
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from error
     if not isinstance(content, dict) or content.get("v") != "meta.k8s.io/v1":
         raise bad_request(
             "invalid continue token: continue key is not valid: server does not recognize this"
@@ -296,4 +291,3 @@ def _decode_continue(token: str) -> tuple[int, Key]:
         raise bad_request("invalid continue token: continue key is not valid")
     namespace, _, name = start.rpartition("/")
     return version, (namespace, name)
-

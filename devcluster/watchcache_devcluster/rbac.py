@@ -83,7 +83,10 @@ class Authorizer:
             tail = f": RBAC: {missing[0]}"
         if not question.resource:
             return errors.forbidden(
-                "", "", "", f'User "{user.name}" cannot {question.verb} path "{question.path}"{tail}'
+                "",
+                "",
+                "",
+                f'User "{user.name}" cannot {question.verb} path "{question.path}"{tail}',
             )
         scope = (
             f'in the namespace "{question.namespace}"'
@@ -132,9 +135,7 @@ class Authorizer:
         is_cluster_role = kind == "ClusterRole"
         for role in self._objects(_TABLES[2] if is_cluster_role else _TABLES[0]):
             metadata = role["metadata"]
-            if metadata["name"] == name and (
-                is_cluster_role or metadata["namespace"] == namespace
-            ):
+            if metadata["name"] == name and (is_cluster_role or metadata["namespace"] == namespace):
                 yield from role.get("rules") or []
                 return
         plural = "clusterrole" if is_cluster_role else "role"

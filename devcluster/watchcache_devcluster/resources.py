@@ -179,9 +179,7 @@ class Catalog:
         version, _, group = rest.partition(".")
         for resource in self:
             names = (resource.plural, resource.singular, resource.kind, *resource.short_names)
-            if not rest and name in names:
-                yield resource
-            elif (
+            if (not rest and name in names) or (
                 rest
                 and plural in names
                 and (

@@ -6,7 +6,6 @@ from typing import Any
 
 from . import errors
 from .intake import check_metadata
-from .resources import Resource
 
 __all__ = ["replicas_of", "scale_of"]
 
@@ -30,7 +29,7 @@ def scale_of(tree: Tree) -> Tree:
     }
 
 
-def replicas_of(resource: Resource, name: str, body: Any) -> tuple[int, str]:
+def replicas_of(name: str, body: Any) -> tuple[int, str]:
     """Return the replicas that a Scale asks for, and the version it was based on, if it says.
 
     Raises:

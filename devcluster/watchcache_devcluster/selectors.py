@@ -15,6 +15,8 @@ from .errors import bad_request
 from .resources import Resource
 
 __all__ = [
+    "EVERY_FIELD",
+    "EVERY_LABEL",
     "FieldSelector",
     "LabelSelector",
     "is_label_value",
@@ -80,6 +82,9 @@ class LabelSelector:
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
+EVERY_LABEL = LabelSelector()
+
+
 class _LabelParser:
     """A recursive descent over the tokens of one selector."""
 
@@ -137,7 +142,7 @@ class _LabelParser:
                 bound = self._value(key)
                 if not bound.lstrip("-").isdigit():
                     raise self._error(
-                        f'values[0][{key}]: Invalid value: "{bound}": for \'Gt\', \'Lt\' operators,'
+                        f"values[0][{key}]: Invalid value: \"{bound}\": for 'Gt', 'Lt' operators,"
                         " the value must be an integer"
                     )
                 return _Requirement(key, operator, frozenset({bound}))
@@ -232,6 +237,9 @@ class FieldSelector:
             if term.label == label and not term.is_negated:
                 return term.value
         return ""
+
+
+EVERY_FIELD = FieldSelector()
 
 
 def parse_field_selector(text: str, resource: Resource) -> FieldSelector:

@@ -79,7 +79,7 @@ class Server:
         self._admin = admin
         self._timings = timings
         self._runner: web.ServerRunner | None = None
-        self._web: web.Server[web.BaseRequest] | None = None
+        self._web: web.Server | None = None
 
     async def start(self, host: str, port: int, context: ssl.SSLContext) -> int:
         """Listen; return the port.
@@ -225,10 +225,11 @@ class Server:
         await response.prepare(request)
         with contextlib.suppress(ConnectionError):
             async for piece in _chain(first, slices):
+                sent = piece
                 if compressor is not None:
-                    piece = await asyncio.to_thread(compressor.compress, piece)
-                if piece:
-                    await response.write(piece)
+                    sent = await asyncio.to_thread(compressor.compress, piece)
+                if sent:
+                    await response.write(sent)
             if compressor is not None:
                 await response.write(compressor.flush())
             await response.write_eof()

@@ -104,11 +104,8 @@ class Change:
 
 def encode_rest(tree: dict[str, Any]) -> bytes:
     """Encode an object for `Record.rest`: metadata first, no `apiVersion`, no `kind`."""
-    ordered = {"metadata": tree["metadata"]}
-    for key, value in tree.items():
-        if key not in {"apiVersion", "kind", "metadata"}:
-            ordered[key] = value
-    return _encode(ordered)[1:]
+    typeless = {key: value for key, value in tree.items() if key not in {"apiVersion", "kind"}}
+    return _encode({"metadata": None, **typeless})[1:]
 
 
 def with_resource_version(record: Record, resource_version: int) -> bytes:

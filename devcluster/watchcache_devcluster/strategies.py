@@ -20,7 +20,9 @@ __all__ = ["apply_defaults", "field_values", "name_causes", "object_causes"]
 Tree = dict[str, Any]
 
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\Z")
-_DNS_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z")
+_DNS_SUBDOMAIN = re.compile(
+    r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z"
+)
 _PATH_UNSAFE = re.compile(r"[/%]")
 
 _LABEL_RULE = (
@@ -163,9 +165,7 @@ def _stateful_set(tree: Tree) -> None:
     spec.setdefault("replicas", 1)
     spec.setdefault("podManagementPolicy", "OrderedReady")
     spec.setdefault("revisionHistoryLimit", 10)
-    spec.setdefault(
-        "updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
-    )
+    spec.setdefault("updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})
     _template_defaults(spec)
     status = tree.setdefault("status", {})
     status.setdefault("replicas", 0)

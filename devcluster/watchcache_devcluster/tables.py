@@ -57,7 +57,7 @@ def age(stamp: Any, now: float) -> str:
     """Return how long ago a timestamp was, as kubectl shows it."""
     if not isinstance(stamp, str):
         return "<unknown>"
-    then = datetime.fromisoformat(stamp.replace("Z", "+00:00")).astimezone(UTC).timestamp()
+    then = datetime.fromisoformat(stamp).astimezone(UTC).timestamp()
     seconds = max(int(now - then), 0)
     if seconds < 120:
         return f"{seconds}s"

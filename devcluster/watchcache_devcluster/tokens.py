@@ -56,9 +56,7 @@ ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 def service_account_user(namespace: str, name: str, uid: str = "") -> User:
     """Return the user that a ServiceAccount is."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
-    return User(
-        f"system:serviceaccount:{namespace}:{name}", uid, (*groups, "system:authenticated")
-    )
+    return User(f"system:serviceaccount:{namespace}:{name}", uid, (*groups, "system:authenticated"))
 
 
 class Tokens:

@@ -179,9 +179,7 @@ class Watch:
 
     def _event(self, kind: str, record: Record) -> bytes:
         if self._view.shape == "table":
-            body = self._view.render_table(
-                [record], {}, with_columns=not self._has_shown_columns
-            )
+            body = self._view.render_table([record], {}, with_columns=not self._has_shown_columns)
             self._has_shown_columns = True
         else:
             body = self._view.render(record)
@@ -213,4 +211,3 @@ class Watch:
                 await self.waker.wait()
         except TimeoutError:
             pass
-

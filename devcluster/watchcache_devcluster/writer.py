@@ -262,14 +262,10 @@ class Writer:
                 raise errors.not_found(resource.group, resource.plural, name)
             created = self.create(resource, namespace, patch, _dry(options)).decode()
             created["metadata"]["managedFields"] = []
-            tree = apply_patch(
-                created, applied, writer, force=True, is_custom=resource.is_custom
-            )
+            tree = apply_patch(created, applied, writer, force=True, is_custom=resource.is_custom)
             return self._commit(resource, table, (namespace, name), tree, options), True
         live = current.decode()
-        tree = apply_patch(
-            live, applied, writer, force=options.force, is_custom=resource.is_custom
-        )
+        tree = apply_patch(live, applied, writer, force=options.force, is_custom=resource.is_custom)
         tree["metadata"].setdefault("resourceVersion", live["metadata"]["resourceVersion"])
         return self._replace(resource, current, tree, options, subresource, "Apply"), False
 
@@ -381,9 +377,7 @@ class Writer:
             metadata["managedFields"] = tree["metadata"]["managedFields"]
         return {"metadata": metadata, **{k: v for k, v in merged.items() if k != "metadata"}}
 
-    def _check_finalizers(
-        self, resource: Resource, name: str, before: Tree, after: Tree
-    ) -> None:
+    def _check_finalizers(self, resource: Resource, name: str, before: Tree, after: Tree) -> None:
         if not before.get("deletionTimestamp"):
             return
         known = before.get("finalizers") or []
@@ -419,9 +413,7 @@ class Writer:
         metadata = tree["metadata"]
         self._check_preconditions(resource, name, metadata, wish.get("preconditions") or {})
         if resource.table == "namespaces" and name in {"default", "kube-public", "kube-system"}:
-            raise errors.forbidden(
-                "", "namespaces", name, "this namespace may not be deleted"
-            )
+            raise errors.forbidden("", "namespaces", name, "this namespace may not be deleted")
         finalizers = self._with_policy(metadata.get("finalizers") or [], wish)
         grace = self._grace_seconds(resource, tree, wish)
         holds_content = resource.table in {"namespaces", CRD_TABLE}
@@ -604,9 +596,9 @@ def _is_same(old: Tree, new: Tree, operation: str) -> bool:
 
 
 def _has_new_intent(resource: Resource, old: Tree, new: Tree) -> bool:
-    ignored = {"metadata", "status"} if resource.has_status or not resource.is_custom else {
-        "metadata"
-    }
+    ignored = (
+        {"metadata", "status"} if resource.has_status or not resource.is_custom else {"metadata"}
+    )
     return {k: v for k, v in old.items() if k not in ignored} != {
         k: v for k, v in new.items() if k not in ignored
     }
