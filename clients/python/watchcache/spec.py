@@ -8,6 +8,7 @@ once.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from watchcache.v1alpha1 import extension_pb2
 
 __all__ = ["Content", "Resource", "build_spec"]
 
+_KIND = re.compile(r"[A-Z][A-Za-z0-9]*")
+
 Content = str | bytes | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """Manifests: YAML or JSON text, one object, or several."""
 
@@ -28,44 +31,40 @@ Content = str | bytes | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 class Resource:
     """One resource to watch, in some namespaces, with its selectors.
 
-    It is named by `name`, the plural with group and perhaps version ("deployments.apps",
-    "deployments.v1.apps", "pods"), or by `kind` with `group` and perhaps `version`. Empty
-    `namespaces` means all of them.
+    It is named by `name`: the plural or the kind, with its group and perhaps a version
+    ("deployments.apps", "deployments.v1.apps", "pods", "Deployment.apps"). `namespaces` and
+    `projection` are those of the registration if not given; no namespaces at all, `()`, means all of
+    them, and is what a cluster-scoped resource needs.
     """
 
-    name: str = ""
-    namespaces: Sequence[str] = ()
+    name: str
+    namespaces: Sequence[str] | None = None
     label_selector: str = ""
     field_selector: str = ""
     projection: Projection | str | None = None
-    kind: str = ""
-    group: str = ""
-    version: str = ""
 
     def to_message(
         self, *, field: str, namespaces: Sequence[str], projection: Projection | str | None
     ) -> extension_pb2.ResourceWatch:
         """Return the entry, with defaults for what it leaves open; errors name it by `field`."""
-        if bool(self.name) == bool(self.kind):
-            raise InvalidArgumentError.of(
-                field, "name a resource by its plural name or by its kind"
-            )
+        kind, dot, rest = self.name.partition(".")
+        is_kind = _KIND.fullmatch(kind) is not None
+        # Kind and plural are named alike but for the first letter.
+        name = parse_resource(f"{kind.lower()}{dot}{rest}" if is_kind else self.name, field=field)
         message = extension_pb2.ResourceWatch(
-            group=self.group,
-            version=self.version,
-            namespaces=_names(self.namespaces, field=f"{field}.namespaces") or namespaces,
+            group=name.group,
+            version=name.version,
+            namespaces=namespaces
+            if self.namespaces is None
+            else _names(self.namespaces, field=f"{field}.namespaces"),
             label_selector=self.label_selector,
             field_selector=self.field_selector,
             projection=_projection(self.projection or projection, field=f"{field}.projection"),
         )
-        if self.kind:
-            message.kind = self.kind
-            return message
-        if self.group or self.version:
-            raise InvalidArgumentError.of(
-                field, f"write group and version into the name, such as {self.name}.v1.example.com"
-            )
-        message.group, message.resource, message.version = parse_resource(self.name, field=field)
+        if is_kind:
+            message.kind = kind
+        else:
+            message.resource = name.plural
         return message
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from google.protobuf.duration_pb2 import Duration as DurationMessage
@@ -152,19 +152,20 @@ class Credential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionStatus:
-    """An extension at the moment of an answer. `spec` is the message of the contract."""
+    """An extension at the moment of an answer; `raw` is the message of the contract."""
 
     namespace: str
     name: str
     uid: str
     generation: int
-    spec: extension_pb2.ExtensionSpec
+    spec: extension_pb2.ExtensionSpec = field(repr=False)
     state: ExtensionState
     sources: tuple[Source, ...]
     create_time: datetime | None
     expire_time: datetime | None
     subscription_count: int
     credentials: tuple[Credential, ...]
+    raw: extension_pb2.Extension = field(repr=False, compare=False)
 
     @property
     def not_live(self) -> tuple[Source, ...]:
@@ -186,12 +187,13 @@ class ExtensionStatus:
             expire_time=_time(message, "expire_time"),
             subscription_count=message.subscription_count,
             credentials=tuple(map(Credential.from_message, message.credentials)),
+            raw=message,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """One API server that extensions can name."""
+    """One API server that extensions can name; `raw` is the message of the contract."""
 
     name: str
     server: str
@@ -201,6 +203,7 @@ class Cluster:
     last_contact_time: datetime | None
     message: str
     informer_count: int
+    raw: extension_pb2.Cluster = field(repr=False, compare=False)
 
     @classmethod
     def from_message(cls, message: extension_pb2.Cluster) -> Cluster:
@@ -214,6 +217,7 @@ class Cluster:
             last_contact_time=_time(message, "last_contact_time"),
             message=message.message,
             informer_count=message.informer_count,
+            raw=message,
         )
 
 

@@ -1,0 +1,17 @@
+"""The command `watchcache`; `main` starts it. It needs the extra `cli`."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command, or say what to install for it."""
+    try:
+        # The packages of the extra are needed from here on only.
+        from watchcache.cli.commands import app  # noqa: PLC0415
+    except ImportError as error:
+        sys.exit(f"error: {error}; install the command with: pip install 'watchcache[cli]'")
+    app(prog_name="watchcache")

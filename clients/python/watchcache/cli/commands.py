@@ -1,0 +1,454 @@
+"""The commands themselves: their options, and the calls that they make.
+
+Each command is a thin coroutine over the client. `run` is the one place where they run and where an
+error becomes a text and an exit code: 1 for an error, 2 for wrong use, and for `status` the state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Coroutine
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+from typer._completion_shared import Shells, get_completion_script
+
+from watchcache.cli.object_view import (
+    Output,
+    event_json,
+    event_line,
+    name_of,
+    object_row,
+    view_for,
+    yaml_text,
+)
+from watchcache.cli.spec_file import read_content, read_spec
+from watchcache.cli.status_view import (
+    as_dict,
+    cluster_lines,
+    exit_code,
+    extension_lines,
+    overview_lines,
+)
+from watchcache.cli.terminal import age_text, aligned, show, warn, write
+from watchcache.connection import Connection, connect
+from watchcache.errors import InvalidArgumentError, WatchCacheError
+from watchcache.extension import Selection
+from watchcache.messages import Batch, Disconnected, Reset, SourceChanged, Started, Synced
+from watchcache.objects import Item
+from watchcache.states import StartMode
+from watchcache.status import ExtensionStatus
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Registers what to watch with a watchcache service, and looks at it.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Extension = Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="The extension.")]
+OptionalExtension = Annotated[
+    str | None, typer.Argument(metavar="[NAMESPACE/NAME]", help="The extension; all if left out.")
+]
+ResourceName = Annotated[
+    str, typer.Argument(metavar="RESOURCE", help='Plural and group, such as "deployments.apps".')
+]
+Resources = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[RESOURCE]...", help="Only these resources; all if left out."),
+]
+Format = Annotated[Output, typer.Option("--output", "-o", help="Format of the output.")]
+Namespaces = Annotated[
+    list[str] | None, typer.Option("--namespace", "-n", help="Only this namespace; repeatable.")
+]
+Clusters = Annotated[
+    list[str] | None, typer.Option("--cluster", help="Only this cluster; repeatable.")
+]
+Selector = Annotated[str, typer.Option("--selector", "-l", help="Label selector, as for kubectl.")]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        envvar="WATCHCACHE_ADDRESS",
+        help="Where the service is: host:port or unix:/path.",
+        show_default="127.0.0.1:7443",
+    ),
+]
+CaFile = Annotated[
+    str | None,
+    typer.Option(envvar="WATCHCACHE_CA_FILE", help="Certificates to check the service's with."),
+]
+
+
+def run(work: Coroutine[Any, Any, int]) -> None:
+    """Run a command to its end and leave with its exit code."""
+    try:
+        code = asyncio.run(work)
+    except WatchCacheError as error:
+        _report(error)
+        code = 1
+    except KeyboardInterrupt:
+        code = 130
+    raise typer.Exit(code)
+
+
+@app.command()
+def register(
+    extension: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAMESPACE/NAME]", help="The extension, unless the file names it."),
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option("--filename", "-f", help="Spec in YAML or JSON; - is the input."),
+    ] = None,
+    service_account: Annotated[
+        str | None,
+        typer.Option("--service-account", "-s", help="ServiceAccount whose rights are used."),
+    ] = None,
+    watch: Annotated[
+        list[str] | None,
+        typer.Option("--watch", "-w", help='Resource, such as "deployments.apps"; repeatable.'),
+    ] = None,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option("--namespace", "-n", help="Where to watch; repeatable; everywhere if none."),
+    ] = None,
+    content: Annotated[
+        str | None, typer.Option(help="Manifests to derive the resources from; - is the input.")
+    ] = None,
+    only_these_objects: Annotated[
+        bool, typer.Option("--only-these-objects", help="Watch exactly the objects of --content.")
+    ] = False,
+    cluster: Annotated[
+        list[str] | None, typer.Option(help="Cluster to watch on; repeatable.")
+    ] = None,
+    projection: Annotated[
+        str | None, typer.Option(help="Kept of objects: full, without-managed-fields, metadata.")
+    ] = None,
+    ttl: Annotated[
+        str | None, typer.Option(help='Freed when unused so long, such as "10m"; never if none.')
+    ] = None,
+    wait: Annotated[
+        str | None,
+        typer.Option(help='Wait so long until all is live or has failed; exit as "status" does.'),
+    ] = None,
+    output: Format = Output.TABLE,
+    address: Address = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Register an extension, or change it to this spec."""
+
+    async def work() -> int:
+        spec = read_spec(file) if file else {}
+        given = {
+            "name": extension,
+            "service_account": service_account,
+            "watch": watch,
+            "namespaces": namespace,
+            "content": read_content(content) if content else None,
+            "only_these_objects": only_these_objects or None,
+            "clusters": cluster,
+            "projection": projection,
+            "ttl": ttl,
+        }
+        spec |= {name: value for name, value in given.items() if value is not None}
+        if "name" not in spec:
+            raise InvalidArgumentError.of("name", "name the extension: NAMESPACE/NAME")
+        async with connect(address, ca_file=ca_file) as wc:
+            registered = await wc.register(spec.pop("name"), wait=wait, **spec)
+            status = registered.status
+            if output is Output.TABLE:
+                outcome = str(registered.outcome or "").lower()
+                write(f"{outcome:<12} {registered}")
+            await _show_extension(wc, status, output)
+        return exit_code([status]) if wait else 0
+
+    run(work())
+
+
+@app.command()
+def deregister(extension: Extension, address: Address = None, ca_file: CaFile = None) -> None:
+    """Free an extension: its informers, objects, tokens and connections."""
+
+    async def work() -> int:
+        async with connect(address, ca_file=ca_file) as wc:
+            existed = await wc.deregister(extension)
+        write(f"{'deregistered' if existed else 'not registered'} {extension}")
+        return 0
+
+    run(work())
+
+
+@app.command()
+def status(
+    extension: OptionalExtension = None,
+    output: Format = Output.TABLE,
+    address: Address = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Show how an extension is doing and what it is missing.
+
+    Exit codes: 0 all live, 3 some live, 4 none live, 5 still syncing, 1 error, 2 wrong use. For all
+    extensions it is that of the one that is worst off.
+    """
+
+    async def work() -> int:
+        async with connect(address, ca_file=ca_file) as wc:
+            if extension:
+                found = await wc.extension(extension)
+                await _show_extension(wc, found.status, output)
+                return exit_code([found.status])
+            statuses = [status async for status in wc.extensions()]
+        if output is Output.TABLE:
+            for line in overview_lines(statuses):
+                show(line)
+        elif output is Output.NAME:
+            for each in statuses:
+                write(f"{each.namespace}/{each.name}")
+        else:
+            _write_value([as_dict(each.raw) for each in statuses], output)
+        return exit_code(statuses)
+
+    run(work())
+
+
+@app.command()
+def clusters(
+    output: Format = Output.TABLE, address: Address = None, ca_file: CaFile = None
+) -> None:
+    """List the clusters that extensions can name."""
+
+    async def work() -> int:
+        async with connect(address, ca_file=ca_file) as wc:
+            found = await wc.clusters()
+        if output is Output.TABLE:
+            for line in cluster_lines(found):
+                show(line)
+        elif output is Output.NAME:
+            for each in found:
+                write(each.name)
+        else:
+            _write_value([as_dict(each.raw) for each in found], output)
+        return 0
+
+    run(work())
+
+
+@app.command()
+def get(
+    extension: Extension,
+    resource: ResourceName,
+    key: Annotated[
+        str,
+        typer.Argument(
+            metavar="KEY", help="NAMESPACE/NAME, NAME if cluster-scoped, CLUSTER/NAMESPACE/NAME."
+        ),
+    ],
+    output: Format = Output.TABLE,
+    address: Address = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Read one object from the cache of an extension."""
+
+    async def work() -> int:
+        async with connect(address, ca_file=ca_file) as wc:
+            found = await wc.extension(extension)
+            item = await found.get(resource, key, view=view_for(output))
+        if item is None:
+            warn(f"error: there is no {resource} {key}; a namespaced one is NAMESPACE/NAME")
+            return 1
+        _warn_if_old(item)
+        if output is Output.TABLE:
+            for line in aligned([_HEADER, object_row(item)]):
+                show(line)
+        elif output is Output.NAME:
+            write(name_of(item))
+        else:
+            _write_value(item.object, output)
+        return 0
+
+    run(work())
+
+
+@app.command("list")
+def list_objects(
+    extension: Extension,
+    resources: Resources = None,
+    namespace: Namespaces = None,
+    cluster: Clusters = None,
+    selector: Selector = "",
+    owner: Annotated[str, typer.Option(help="Only objects owned by this uid.")] = "",
+    output: Format = Output.TABLE,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Leave out the header.")] = False,
+    address: Address = None,
+    ca_file: CaFile = None,
+) -> None:
+    """List objects in the cache of an extension."""
+
+    async def work() -> int:
+        selection = _selection(resources, namespace, cluster, selector)
+        async with connect(address, ca_file=ca_file) as wc:
+            found = await wc.extension(extension)
+            listing = found.list(owner_uid=owner, view=view_for(output), **selection)
+            items = [item async for item in listing]
+        if items:
+            _warn_if_old(min(items, key=lambda item: item.freshness.is_live))
+        if output is Output.TABLE:
+            rows = [object_row(item) for item in items]
+            for line in aligned(rows if no_headers and rows else [_HEADER, *rows]):
+                show(line)
+        elif output is Output.NAME:
+            for item in items:
+                write(name_of(item))
+        else:
+            objects = [item.object for item in items]
+            _write_value({"apiVersion": "v1", "kind": "List", "items": objects}, output)
+        return 0
+
+    run(work())
+
+
+@app.command()
+def watch(
+    extension: Extension,
+    resources: Resources = None,
+    namespace: Namespaces = None,
+    cluster: Clusters = None,
+    selector: Selector = "",
+    output: Format = Output.TABLE,
+    until_synced: Annotated[
+        bool, typer.Option("--until-synced", help="End when the snapshot is complete.")
+    ] = False,
+    address: Address = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Follow the objects of an extension: a snapshot, then every change, until Ctrl-C.
+
+    "-o json" writes a line for each change. + is an object that appeared, ~ changed, - was deleted,
+    < is no longer in view (and may well exist).
+    """
+
+    async def work() -> int:
+        selection = _selection(resources, namespace, cluster, selector)
+        write_message = _WatchView(output).write
+        async with connect(address, ca_file=ca_file) as wc:
+            found = await wc.extension(extension)
+            async with found.watch(view=view_for(output), **selection) as messages:
+                async for message in messages:
+                    write_message(message)
+                    if until_synced and isinstance(message, Synced):
+                        return 0
+        return 0
+
+    run(work())
+
+
+@app.command()
+def completion(
+    shell: Annotated[Shells, typer.Argument(help="The shell to complete in.")],
+) -> None:
+    """Print a script with which a shell completes this command; source it."""
+    write(
+        get_completion_script(
+            prog_name="watchcache", complete_var="_WATCHCACHE_COMPLETE", shell=shell.value
+        )
+    )
+
+
+_HEADER = ("RESOURCE", "CLUSTER", "NAMESPACE", "NAME", "VERSION", "AGE")
+
+
+class _WatchView:
+    """Writes the messages of a watch as they come."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._objects: set[tuple[str, Any]] = set()
+        self._since = time.monotonic()
+        self._count = 0
+
+    def write(self, message: object) -> None:
+        if isinstance(message, Disconnected):
+            warn(f"disconnected: {message.error}; again in {message.retry_seconds:.1f} s")
+        elif isinstance(message, SourceChanged) and not message.source.is_live:
+            source = message.source
+            warn(f"{source.label} on {source.cluster}: {source.state} {source.message}".rstrip())
+        elif isinstance(message, Batch):
+            self._write_events(message)
+        elif self._output is Output.TABLE:
+            self._write_step(message)
+
+    def _write_events(self, batch: Batch[Any]) -> None:
+        self._count += len(batch.events)
+        for event in batch:
+            if self._output is Output.TABLE:
+                show(event_line(event))
+            elif self._output is Output.NAME:
+                write(f"{event.type} {name_of(event)}")
+            elif self._output is Output.JSON:
+                write(event_json(event))
+            else:
+                write(f"---\n{yaml_text(json.loads(event_json(event)))}")
+
+    def _write_step(self, message: object) -> None:
+        if isinstance(message, Started) and message.mode is StartMode.RESUMED:
+            show(Text("RESUMED", "bold"))
+        elif isinstance(message, Started):
+            self._since, self._count = time.monotonic(), 0
+            show(Text("SNAPSHOT", "bold"))
+        elif isinstance(message, Reset):
+            show(Text(f"RESET        {message.reason}", "bold"))
+        elif isinstance(message, Synced):
+            took = (time.monotonic() - self._since) * 1000
+            show(Text(f"LIVE         {self._count} objects in {took:.0f} ms", "bold"))
+
+
+async def _show_extension(wc: Connection, status: ExtensionStatus, output: Output) -> None:
+    if output is Output.NAME:
+        write(f"{status.namespace}/{status.name}")
+    elif output is Output.TABLE:
+        default = next((each.name for each in await wc.clusters() if each.is_default), "")
+        for line in extension_lines(status, default_cluster=default):
+            show(line)
+    else:
+        _write_value(as_dict(status.raw), output)
+
+
+def _write_value(value: object, output: Output) -> None:
+    write(yaml_text(value) if output is Output.YAML else json.dumps(value, indent=2))
+
+
+def _selection(
+    resources: list[str] | None,
+    namespaces: list[str] | None,
+    clusters: list[str] | None,
+    selector: str,
+) -> Selection:
+    return {
+        "resources": resources or (),
+        "namespaces": namespaces or (),
+        "clusters": clusters or (),
+        "label_selector": selector,
+    }
+
+
+def _warn_if_old(item: Item[Any]) -> None:
+    if not item.freshness.is_live:
+        contact = item.freshness.last_contact_time
+        told = f"last in contact {age_text(contact)} ago" if contact else "never in contact"
+        warn(f"warning: this may be old: not every informer behind it is live, {told}")
+
+
+def _report(error: WatchCacheError) -> None:
+    if not error.field_violations:
+        warn(f"error: {error}")
+        return
+    warn("error: the request breaks a rule:")
+    for violation in error.field_violations:
+        warn(f"  {violation.field}: {violation.description}")
