@@ -23,8 +23,8 @@ class Entry(msgspec.Struct, gc=False, eq=False):
     """One object at one resourceVersion.
 
     `stored` is the body compressed by `codec`; both change together when the source changes its codec.
-    `raw_size` is the length of the body in bytes. `revision` is the extension's revision
-    at which it took this form; 0 before it is visible.
+    `raw_size` is the length of the body in bytes, `version` the API version it is written in.
+    `revision` is the extension's revision at which it took this form; 0 before it is visible.
     """
 
     namespace: str
@@ -36,10 +36,11 @@ class Entry(msgspec.Struct, gc=False, eq=False):
     stored: bytes
     codec: Codec
     raw_size: int
+    version: str
     revision: int = 0
 
     @classmethod
-    def of(cls, item: Item, codec: Codec) -> Entry:
+    def of(cls, item: Item, codec: Codec, version: str) -> Entry:
         """Make an entry of a decoded object."""
         return cls(
             namespace=sys.intern(item.namespace),
@@ -51,6 +52,7 @@ class Entry(msgspec.Struct, gc=False, eq=False):
             stored=codec.compress(item.body),
             codec=codec,
             raw_size=len(item.body),
+            version=version,
         )
 
     def body(self) -> bytes:
@@ -109,9 +111,9 @@ class Table:
     def pop(self, namespace: str, name: str) -> Entry | None:
         """Remove and return the entry, or None."""
         row = self._rows.get(namespace)
-        entry = None if row is None else row.pop(name, None)
-        if entry is None or row is None:
+        if row is None or name not in row:
             return None
+        entry = row.pop(name)
         self.count -= 1
         if not row:
             del self._rows[namespace], self._names[namespace], self._fresh[namespace]
@@ -121,13 +123,23 @@ class Table:
         del names[bisect_left(names, name)]
         return entry
 
-    def namespaces(self) -> list[str]:
-        """Return the namespaces that have entries, sorted."""
-        return list(self._namespaces)
+    def missing_from(self, other: Table) -> list[Entry]:
+        """Return the entries for whose names the other table has none, in order."""
+        found: list[Entry] = []
+        for namespace in self._namespaces:
+            row = self._rows[namespace]
+            missing = row.keys() - other._rows.get(namespace, {}).keys()
+            found.extend(row[name] for name in sorted(missing))
+        return found
 
-    def names(self, namespace: str) -> set[str]:
-        """Return the names in one namespace."""
-        return set(self._rows.get(namespace, ()))
+    def unlike(self, other: Table) -> Iterator[tuple[Entry, Entry | None]]:
+        """Yield the entries that the other table does not hold, each with what it has in its place."""
+        for namespace, row in self._rows.items():
+            others = other._rows.get(namespace, {})
+            for name, entry in row.items():
+                before = others.get(name)
+                if before is not entry:
+                    yield entry, before
 
     def __iter__(self) -> Iterator[Entry]:
         """Yield every entry, in no order. The table may not change meanwhile."""

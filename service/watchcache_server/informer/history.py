@@ -71,8 +71,8 @@ class History:
             self._start = 0
 
     def covers(self, revision: int) -> bool:
-        """Tell whether everything after `revision` is still here."""
-        return revision >= self.first_revision - 1
+        """Tell whether `revision` has been, and everything after it is still here."""
+        return 0 <= revision - (self.first_revision - 1) <= len(self)
 
     def since(self, revision: int) -> Iterator[Change]:
         """Yield the changes after `revision`, which must be covered. None may be added meanwhile."""

@@ -14,11 +14,15 @@ from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.history import Change, History
 from watchcache_server.informer.objects import Delta
 from watchcache_server.informer.source import Effect, Source, Unverified
+from watchcache_server.informer.succession import pass_on, take_over
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import EventKind, LeftReason
 
 __all__ = ["Found", "Position", "Store"]
+
+# What a change takes beside the body of its object.
+_CHANGE_BYTES = 200
 
 
 class Found(NamedTuple):
@@ -47,6 +51,8 @@ def _order(source: Source) -> tuple[str, ...]:
         spec.field_selector,
         spec.version,
         spec.projection,
+        # While a source retires, its successor may differ in nothing else.
+        f"{source.number:020d}",
     )
 
 
@@ -105,17 +111,16 @@ class Store:
 
     def apply(self, source: Source, deltas: Iterable[Delta], read_at: float) -> None:
         """Apply changes of a live stream."""
-        self._record(source, source.apply(deltas), read_at)
+        self._record(source, source.apply(deltas, self._successors(source)), read_at)
 
     def commit(self, source: Source, read_at: float) -> None:
         """End a sync. After a first one, objects of retiring sources pass over to this one."""
-        effects = source.commit()
-        predecessors = self.predecessors(source)
+        effects = source.commit(self._successors(source))
         if effects is not None:
             self._record(source, effects, read_at)
-        elif predecessors:
-            self._record(source, source.take_over(predecessors), read_at)
+        elif any(predecessor.table.count for predecessor in self.predecessors(source)):
             self._mark(source, EventKind.MODIFIED, read_at)
+            self._append(source, take_over(source, self.predecessors(source)), read_at)
         elif source.table.count:
             self._mark(source, EventKind.ADDED, read_at)
             for entry in source.table:
@@ -125,28 +130,47 @@ class Store:
         self, source: Source, subject: Unverified, read_at: float, *, is_deleted: bool
     ) -> None:
         """Say what became of an unverified object."""
-        self._record(source, source.resolve(subject, is_deleted=is_deleted), read_at)
+        self._append(source, source.resolve(subject, is_deleted=is_deleted), read_at)
 
     def purge(self, source: Source, reason: LeftReason, read_at: float) -> None:
         """Drop all objects of a source."""
-        self._record(source, source.purge(reason), read_at)
+        self._append(source, source.purge(reason), read_at)
 
     def predecessors(self, source: Source) -> list[Source]:
         """Return the retiring sources whose objects this one takes over."""
         return [
             other
             for other in self._sources.values()
-            if other.is_retiring and other.may_share_objects(source)
+            if other.is_retiring
+            and other.number < source.number
+            and other.may_share_objects(source)
         ]
+
+    def _successors(self, source: Source) -> list[Source]:
+        """Return the sources that have begun to take over the objects of this one, if it retires."""
+        return [
+            other
+            for other in (self._sources.values() if source.is_retiring else ())
+            if other.number > source.number and other.may_share_objects(source)
+        ]
+
+    def _record(self, source: Source, effects: list[Effect], read_at: float) -> None:
+        """Record what was read from the API server, of which a predecessor may know already."""
+        predecessors = self.predecessors(source) if effects else []
+        if predecessors:
+            effects, has_moved = pass_on(source, predecessors, effects)
+            if has_moved:
+                self._mark(source, EventKind.MODIFIED, read_at)
+        self._append(source, effects, read_at)
 
     def _mark(self, source: Source, kind: EventKind, read_at: float) -> None:
         """Record something about a whole source: see `Change`."""
         self.revision += 1
         self.history.append(
-            Change(self.revision, kind, source, None, (), None, False, read_at, 200)
+            Change(self.revision, kind, source, None, (), None, False, read_at, _CHANGE_BYTES)
         )
 
-    def _record(self, source: Source, effects: Iterable[Effect], read_at: float) -> None:
+    def _append(self, source: Source, effects: Iterable[Effect], read_at: float) -> None:
         for effect in effects:
             self.revision += 1
             effect.entry.revision = self.revision
@@ -160,7 +184,7 @@ class Store:
                     effect.left_reason,
                     effect.final_state_unknown,
                     read_at,
-                    200 + len(effect.entry.stored),
+                    _CHANGE_BYTES + len(effect.entry.stored),
                 )
             )
 

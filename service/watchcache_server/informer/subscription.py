@@ -119,6 +119,8 @@ class _Step:
             self.scanned += 1
             if change.entry is None:
                 self._follow_source(change)
+                if self.is_lost:
+                    return False
             else:
                 event = self._seen(change, change.entry)
                 if event is not None:
@@ -129,14 +131,13 @@ class _Step:
         return True
 
     def _follow_source(self, change: Change) -> None:
-        """A source has synced for the first time: walk it from its start."""
+        """A source has synced for the first time: walk it from its start. Or objects moved to it."""
         source = change.source
         if not self.wanted.passes_source(source):
             return
         if change.kind is EventKind.MODIFIED:
-            self.is_lost = self.is_lost or self.walk is not None
-            return
-        if self.walk is None:
+            self.is_lost = self.walk is not None
+        elif self.walk is None:
             self.walk = Walk((source.number,))
         elif self.walk.sources[0] == source.number:
             self.walk = Walk(self.walk.sources)
@@ -178,16 +179,13 @@ class _Step:
         """Deliver objects of the walk as they are now; return whether its end was reached."""
         while self.walk is not None:
             source = self.store.source(self.walk.sources[0])
-            if source is not None and not self._walk_source(source):
+            if source is not None and not self._walk_source(source, self.walk):
                 return False
             rest = self.walk.sources[1:]
             self.walk = Walk(rest) if rest else None
         return True
 
-    def _walk_source(self, source: Source) -> bool:
-        walk = self.walk
-        if walk is None:  # pragma: no cover - the caller has checked
-            return True
+    def _walk_source(self, source: Source, walk: Walk) -> bool:
         for entry in source.table.after(walk.namespace, walk.name):
             if self.scanned >= self.limits.scanned:
                 return False

@@ -90,7 +90,7 @@ def object_field(source: Source, entry: Entry, view: View) -> list[bytes]:
         b"%c%b%b" % (_OBJECT_KEY, _varint(len(key)), key),
         _text(_OBJECT_UID, entry.uid),
         _text(_OBJECT_RESOURCE_VERSION, entry.resource_version),
-        _text(_OBJECT_VERSION, source.version),
+        _text(_OBJECT_VERSION, entry.version),
     ]
     if view is View.FULL:
         body = entry.body()
