@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from watchcache_server.extensions.pulse import Pulse
 from watchcache_server.extensions.status import SourceStatus, extension_state
@@ -17,12 +18,13 @@ from watchcache_server.informer.objects import Delta, Item
 from watchcache_server.informer.resume import EPOCH_BYTES
 from watchcache_server.informer.source import Source, Unverified
 from watchcache_server.informer.store import Store
+from watchcache_server.kubernetes.errors import CredentialsError, ServiceAccountNotFoundError
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.specs import ExtensionKey, ExtensionSpec, SourceSpec
 from watchcache_server.model.states import ExtensionState, LeftReason, SourceState
 from watchcache_server.observability.reporting import Reporter
 
-__all__ = ["Clock", "Extension", "Informer"]
+__all__ = ["Clock", "Extension", "ExtensionOwner", "Informer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,22 @@ class Clock:
 
     now: Callable[[], float]
     wall: Callable[[], float]
+
+
+class ExtensionOwner(Protocol):
+    """Whoever holds the extensions; told of what it has to act on, outside of its own calls."""
+
+    def status_changed(self, extension: Extension) -> None:
+        """Hear that an informer has another state."""
+        ...
+
+    def training_due(self, source: Source) -> None:
+        """Hear that a source wants a dictionary."""
+        ...
+
+    def service_account_missing(self, extension: Extension, cluster: str) -> None:
+        """Hear that the ServiceAccount of an extension does not exist on a cluster."""
+        ...
 
 
 class Informer:
@@ -51,6 +69,15 @@ class Informer:
 
     # What the informer reads
 
+    @property
+    def namespace(self) -> str:
+        """Namespace to read; empty for the whole cluster."""
+        return self.source.namespace
+
+    def unverified(self) -> list[Unverified]:
+        """Return the objects that left a selector and may be deleted."""
+        return self.source.unverified
+
     def bind(self, served: ServedResource) -> str | None:
         """Take what discovery found; return why it cannot be watched here, if so."""
         other = self.extension.store.bind(self.source, served)
@@ -64,10 +91,12 @@ class Informer:
     def stage(self, items: Iterable[Item]) -> None:
         """Collect objects of a sync."""
         self.source.stage(items)
+        self._consider_training()
 
-    def unstage(self, item: Item) -> None:
-        """Take an object out of the sync under way."""
-        self.source.unstage(item)
+    def unstage(self, items: Iterable[Item]) -> None:
+        """Take objects out of the sync under way."""
+        for item in items:
+            self.source.unstage(item)
 
     def discard(self) -> None:
         """Forget the sync under way."""
@@ -88,6 +117,11 @@ class Informer:
         store.apply(self.source, deltas, read_at)
         if store.revision != before:
             self.extension.pulse.touch()
+            self._consider_training()
+
+    def _consider_training(self) -> None:
+        if self.source.is_training_due:
+            self.extension.training_due(self.source)
 
     def resolve(self, subject: Unverified, *, is_deleted: bool) -> None:
         """Say what became of an object that left an upstream selector."""
@@ -102,8 +136,21 @@ class Informer:
 
     # How it is doing
 
+    def counted(self, event: str, reason: str) -> None:
+        """Pass on that something happened that is worth a metric."""
+        self.extension.reporter.informer_counted(self.spec, event, reason)
+
+    def events_read(self, count: int) -> None:
+        """Pass on that events of the live stream were read."""
+        self.extension.reporter.events_read(self.spec, count)
+
+    def credentials_failed(self, error: CredentialsError) -> None:
+        """Take that there are no credentials on this cluster, and why."""
+        if isinstance(error, ServiceAccountNotFoundError):
+            self.extension.service_account_missing(self.spec.cluster)
+
     def contact(self) -> None:
-        """The API server was heard."""
+        """Note that the API server was heard."""
         self.status.last_contact_time = self._clock.wall()
 
     def set_state(
@@ -145,6 +192,7 @@ class Extension:
         max_changes: int,
         max_history_bytes: int,
         deliveries_per_second: int,
+        owner: ExtensionOwner,
     ) -> None:
         self.key = key
         self.spec = spec
@@ -164,8 +212,10 @@ class Extension:
         self.status_version = 0
         self.ended = ""
         self.registered_spec: object = None
+        # The registry's count of changes when this extension changed last.
+        self.registry_version = 0
         self._last_use = clock.now()
-        self._listeners: list[Callable[[Extension], None]] = []
+        self._owner = owner
 
     def __repr__(self) -> str:
         return f"Extension({self.key}, {self.state.value}, {len(self.informers)} informers)"
@@ -195,18 +245,29 @@ class Extension:
         self.informers[spec] = informer
         return informer
 
-    def remove_informer(self, spec: SourceSpec) -> None:
-        """Remove a source; its objects have LEFT, since the scope has."""
+    def retire_informer(self, spec: SourceSpec) -> Informer:
+        """Take an informer out of the spec; it goes on until `remove_informer`."""
         informer = self.informers.pop(spec)
+        informer.source.is_retiring = True
+        return informer
+
+    def successors(self, retiring: Informer) -> list[Informer]:
+        """Return the informers that may take objects over from a retiring one."""
+        return [
+            informer
+            for informer in self.informers.values()
+            if informer.source.may_share_objects(retiring.source)
+        ]
+
+    def remove_informer(self, informer: Informer) -> None:
+        """Remove an informer and its source; the objects left in it have LEFT with the scope."""
+        if self.informers.get(informer.spec) is informer:
+            del self.informers[informer.spec]
         informer.set_state(SourceState.STOPPED, "STOPPED", "the extension no longer asks for it")
         self.store.remove_source(informer.source, LeftReason.SCOPE, self.clock.now())
         self.pulse.touch()
 
     # News
-
-    def on_status(self, listener: Callable[[Extension], None]) -> None:
-        """Have `listener` called after each change of a status."""
-        self._listeners.append(listener)
 
     def status_changed(self, status: SourceStatus | None = None) -> None:
         """Count a change of status and tell everybody."""
@@ -214,8 +275,15 @@ class Extension:
         if status is not None:
             status.version = self.status_version
         self.pulse.touch()
-        for listener in self._listeners:
-            listener(self)
+        self._owner.status_changed(self)
+
+    def training_due(self, source: Source) -> None:
+        """Ask for a dictionary for a source."""
+        self._owner.training_due(source)
+
+    def service_account_missing(self, cluster: str) -> None:
+        """Take that the ServiceAccount does not exist on a cluster."""
+        self._owner.service_account_missing(self, cluster)
 
     def end(self, why: str) -> None:
         """Mark it as no longer registered and wake everybody."""
@@ -225,15 +293,15 @@ class Extension:
     # Time to live
 
     def used(self) -> None:
-        """Somebody registered it or stopped watching it: a ttl begins anew."""
+        """Begin the ttl anew: somebody registered it, or stopped watching it."""
         self._last_use = self.clock.now()
 
     def subscribed(self) -> None:
-        """A Watch stream began."""
+        """Count a Watch stream that began."""
         self.subscription_count += 1
 
     def unsubscribed(self) -> None:
-        """A Watch stream ended."""
+        """Count a Watch stream that ended."""
         self.subscription_count -= 1
         self.used()
 

@@ -45,12 +45,8 @@ class Reporter(Protocol):
         """Hear that events were read from a live stream."""
         ...
 
-    def relisted(self, spec: SourceSpec, reason: str) -> None:
-        """Hear that an informer has to load everything again."""
-        ...
-
-    def watch_restarted(self, spec: SourceSpec, reason: str) -> None:
-        """Hear that a watch was opened again."""
+    def informer_counted(self, spec: SourceSpec, event: str, reason: str) -> None:
+        """Hear of a relist, a restarted watch or the like, and why."""
         ...
 
     def informer_failed(self, key: ExtensionKey, spec: SourceSpec, error: BaseException) -> None:

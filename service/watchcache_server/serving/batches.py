@@ -1,0 +1,81 @@
+"""Batches: the next message of a subscriber, made once for all who stand at the same place.
+
+What `advance` returns depends on the store, the filter and the cursor only, and stays true for ever; so the
+message made of it is kept, by these, for whoever comes to the same place within a while.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from watchcache_server.informer.filters import Filter
+from watchcache_server.informer.resume import ResumeToken, extension_digest
+from watchcache_server.informer.store import Store
+from watchcache_server.informer.subscription import Cursor, Limits, Outcome, advance
+from watchcache_server.model.specs import ExtensionKey
+from watchcache_server.model.states import View
+from watchcache_server.serving.wire import batch_message, event_field
+
+__all__ = ["Batch", "BatchCache", "resume_token"]
+
+
+class Batch(NamedTuple):
+    """One step of a subscriber: a message (empty when there is nothing to say) and what comes after."""
+
+    message: bytes
+    event_count: int
+    cursor: Cursor
+    outcome: Outcome
+    oldest_read_at: float | None
+
+
+def resume_token(key: ExtensionKey, store: Store, wanted: Filter, cursor: Cursor) -> bytes:
+    """Return the token for a cursor; empty while a walk is under way."""
+    if cursor.walk is not None:
+        return b""
+    token = ResumeToken(extension_digest(key), store.epoch, wanted.digest, cursor.revision)
+    return token.encode()
+
+
+class BatchCache:
+    """Messages by place, bounded in bytes; the least recently used go first."""
+
+    def __init__(self, *, max_bytes: int, batch_bytes: int) -> None:
+        self._batches: OrderedDict[tuple[bytes, bytes, View, Cursor, bool], Batch] = OrderedDict()
+        self._max_bytes = max_bytes
+        self._limits = Limits(raw_bytes=batch_bytes)
+        self.bytes = 0
+
+    def next(
+        self,
+        key: ExtensionKey,
+        store: Store,
+        wanted: Filter,
+        view: View,
+        cursor: Cursor,
+        *,
+        is_synced: bool,
+    ) -> Batch:
+        """Return the step behind a cursor. Before `is_synced` a message carries no token."""
+        place = (store.epoch, wanted.digest, view, cursor, is_synced)
+        batch = self._batches.get(place)
+        if batch is not None and store.history.covers(cursor.revision):
+            self._batches.move_to_end(place)
+            return batch
+        step = advance(store, wanted, cursor, self._limits)
+        message = b""
+        if step.events:
+            token = resume_token(key, store, wanted, step.cursor) if is_synced else b""
+            message = batch_message((event_field(event, view) for event in step.events), token)
+        batch = Batch(message, len(step.events), step.cursor, step.outcome, step.oldest_read_at)
+        if message:
+            self._keep(place, batch)
+        return batch
+
+    def _keep(self, place: tuple[bytes, bytes, View, Cursor, bool], batch: Batch) -> None:
+        self._batches[place] = batch
+        self.bytes += len(batch.message)
+        while self.bytes > self._max_bytes and self._batches:
+            _, dropped = self._batches.popitem(last=False)
+            self.bytes -= len(dropped.message)

@@ -1,0 +1,258 @@
+"""Between the messages of the contract and the values of the core.
+
+What comes in is checked field by field: every rule that is broken is collected, so that a caller is told of
+all of them at once. What goes out is a plain translation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from google.protobuf import duration_pb2, timestamp_pb2
+from watchcache.v1alpha1 import event_pb2, extension_pb2, watch_cache_service_pb2
+
+from watchcache_server.extensions.content import watches_of
+from watchcache_server.informer.filters import Filter
+from watchcache_server.model.errors import FieldViolation, InvalidRequestError
+from watchcache_server.model.names import dns_label_problem, dns_subdomain_problem
+from watchcache_server.model.selectors import (
+    LabelSelector,
+    SelectorError,
+    canonical_field_selector,
+)
+from watchcache_server.model.specs import ExtensionKey, ExtensionSpec, ResourceWatch
+from watchcache_server.model.states import Projection, View
+from watchcache_server.settings import Settings
+
+__all__ = [
+    "extension_key",
+    "extension_spec",
+    "filter_of",
+    "seconds_of",
+    "to_duration",
+    "to_timestamp",
+    "view_of",
+]
+
+_VIEWS: Final = {
+    event_pb2.VIEW_UNSPECIFIED: View.FULL,
+    event_pb2.VIEW_FULL: View.FULL,
+    event_pb2.VIEW_METADATA: View.METADATA,
+    event_pb2.VIEW_KEY: View.KEY,
+}
+_PROJECTIONS: Final = {
+    extension_pb2.PROJECTION_UNSPECIFIED: Projection.FULL,
+    extension_pb2.PROJECTION_FULL: Projection.FULL,
+    extension_pb2.PROJECTION_WITHOUT_MANAGED_FIELDS: Projection.WITHOUT_MANAGED_FIELDS,
+    extension_pb2.PROJECTION_METADATA: Projection.METADATA,
+}
+_LONGEST_SECONDS: Final = 10 * 365 * 86400
+
+
+class _Checker:
+    """Collects broken rules."""
+
+    def __init__(self) -> None:
+        self.violations: list[FieldViolation] = []
+
+    def refuse(self, field: str, description: str) -> None:
+        self.violations.append(FieldViolation(field, description))
+
+    def check(self, field: str, problem: str | None) -> None:
+        if problem is not None:
+            self.refuse(field, problem)
+
+    def finish(self) -> None:
+        if self.violations:
+            raise InvalidRequestError(self.violations)
+
+
+def extension_key(namespace: str, name: str) -> ExtensionKey:
+    """Check and return the key of an extension. Raises InvalidRequestError."""
+    checker = _Checker()
+    checker.check("namespace", dns_label_problem(namespace))
+    checker.check("name", dns_subdomain_problem(name))
+    checker.finish()
+    return ExtensionKey(namespace, name)
+
+
+def seconds_of(field: str, duration: duration_pb2.Duration) -> float:
+    """Return a duration in seconds. Raises InvalidRequestError when it is negative or absurd."""
+    seconds = duration.seconds + duration.nanos / 1e9
+    if not 0 <= seconds <= _LONGEST_SECONDS:
+        raise InvalidRequestError.of(field, f"{seconds:g} s is out of range; use 0 s to ten years")
+    return seconds
+
+
+def view_of(view: event_pb2.View.ValueType) -> View:
+    """Return the view asked for. Raises InvalidRequestError when it is not known here."""
+    known = _VIEWS.get(view)
+    if known is None:
+        raise InvalidRequestError.of(
+            "view", f"{view} is unknown here; use VIEW_FULL, VIEW_METADATA or VIEW_KEY"
+        )
+    return known
+
+
+def filter_of(message: watch_cache_service_pb2.Filter) -> Filter:
+    """Check and return a filter in canonical form. Raises InvalidRequestError."""
+    checker = _Checker()
+    selector = ""
+    try:
+        selector = str(LabelSelector.parse(message.label_selector))
+    except SelectorError as error:
+        checker.refuse("filter.label_selector", str(error))
+    for index, resource in enumerate(message.resources):
+        if not resource.resource:
+            checker.refuse(
+                f"filter.resources[{index}].resource", "is required: the plural name, such as pods"
+            )
+    for index, namespace in enumerate(message.namespaces):
+        checker.check(f"filter.namespaces[{index}]", dns_label_problem(namespace))
+    checker.finish()
+    return Filter(
+        clusters=tuple(sorted(set(message.clusters))),
+        resources=tuple(sorted({(each.group, each.resource) for each in message.resources})),
+        namespaces=tuple(sorted(set(message.namespaces))),
+        label_selector=selector,
+    )
+
+
+async def extension_spec(
+    key: ExtensionKey,
+    message: extension_pb2.ExtensionSpec,
+    *,
+    settings: Settings,
+    default_cluster: str,
+) -> ExtensionSpec:
+    """Check and return a spec in canonical form. Raises InvalidRequestError."""
+    size = message.ByteSize()
+    if size > settings.max_spec_bytes:
+        raise InvalidRequestError.of(
+            "spec",
+            f"is {size} bytes, more than the {settings.max_spec_bytes} allowed; register fewer "
+            "resources, or raise the setting max_spec_bytes",
+            reason="SPEC_TOO_LARGE",
+        )
+    checker = _Checker()
+    _check_identity(checker, message.service_account, settings)
+    for index, cluster in enumerate(message.clusters):
+        if not cluster:
+            checker.refuse(f"spec.clusters[{index}]", "is empty; name a cluster, or leave it out")
+    ttl = seconds_of("spec.ttl", message.ttl) if message.HasField("ttl") else None
+    if ttl is not None and ttl < 1:
+        checker.refuse("spec.ttl", f"{ttl:g} s is too short; use at least 1 s, or leave it out")
+    watch_set = message.WhichOneof("watch_set")
+    watches: list[ResourceWatch] = []
+    projection = Projection.FULL
+    if watch_set == "resources":
+        for index, item in enumerate(message.resources.items):
+            watches.append(_resource_watch(checker, f"spec.resources.items[{index}]", item))
+    elif watch_set == "content":
+        projection = _projection(checker, "spec.content.projection", message.content.projection)
+    checker.finish()
+    if watch_set == "content":
+        watches.extend(
+            await asyncio.to_thread(
+                watches_of,
+                message.content.manifests,
+                namespace=key.namespace,
+                only_these_objects=message.content.only_these_objects,
+                projection=projection,
+                max_documents=settings.max_manifest_documents,
+            )
+        )
+    return ExtensionSpec(
+        service_account=message.service_account,
+        clusters=tuple(sorted(set(message.clusters) or {default_cluster})),
+        resources=tuple(sorted(set(watches))),
+        ttl_seconds=ttl,
+    )
+
+
+def _check_identity(checker: _Checker, service_account: str, settings: Settings) -> None:
+    if settings.identity == "caller":
+        if service_account:
+            checker.refuse(
+                "spec.service_account",
+                "this service reads as the user of its kubeconfig (setting identity = caller), not "
+                "as ServiceAccounts; leave it empty",
+            )
+    elif not service_account:
+        checker.refuse(
+            "spec.service_account",
+            "is required: the name of a ServiceAccount in the extension's namespace",
+        )
+    else:
+        checker.check("spec.service_account", dns_subdomain_problem(service_account))
+
+
+def _projection(
+    checker: _Checker, field: str, value: extension_pb2.Projection.ValueType
+) -> Projection:
+    known = _PROJECTIONS.get(value)
+    if known is None:
+        checker.refuse(
+            field,
+            f"{value} is unknown here; use PROJECTION_FULL, PROJECTION_WITHOUT_MANAGED_FIELDS or "
+            "PROJECTION_METADATA",
+        )
+        return Projection.FULL
+    return known
+
+
+def _resource_watch(
+    checker: _Checker, field: str, item: extension_pb2.ResourceWatch
+) -> ResourceWatch:
+    if item.group:
+        checker.check(f"{field}.group", dns_subdomain_problem(item.group))
+    if item.version:
+        checker.check(f"{field}.version", dns_label_problem(item.version))
+    kind_or_resource = item.resource or item.kind
+    if not kind_or_resource:
+        checker.refuse(
+            f"{field}.resource",
+            "is required: the plural name, such as deployments; or set kind, such as Deployment",
+        )
+    elif item.resource:
+        checker.check(f"{field}.resource", dns_subdomain_problem(item.resource))
+    elif not item.kind.isascii() or not item.kind.isalnum():
+        checker.refuse(f"{field}.kind", f"{item.kind!r} is no kind; use letters and digits")
+    for index, namespace in enumerate(item.namespaces):
+        checker.check(f"{field}.namespaces[{index}]", dns_label_problem(namespace))
+    label_selector = field_selector = ""
+    try:
+        label_selector = str(LabelSelector.parse(item.label_selector))
+    except SelectorError as error:
+        checker.refuse(f"{field}.label_selector", str(error))
+    try:
+        field_selector = canonical_field_selector(item.field_selector)
+    except SelectorError as error:
+        checker.refuse(f"{field}.field_selector", str(error))
+    return ResourceWatch(
+        group=item.group,
+        version=item.version,
+        resource=item.resource,
+        kind=item.kind,
+        namespaces=tuple(sorted(set(item.namespaces))),
+        label_selector=label_selector,
+        field_selector=field_selector,
+        projection=_projection(checker, f"{field}.projection", item.projection).value,
+    )
+
+
+def to_timestamp(seconds: float | None) -> timestamp_pb2.Timestamp | None:
+    """Return seconds since 1970 as a Timestamp, or None."""
+    if seconds is None:
+        return None
+    whole = int(seconds)
+    return timestamp_pb2.Timestamp(seconds=whole, nanos=int((seconds - whole) * 1e9))
+
+
+def to_duration(seconds: float | None) -> duration_pb2.Duration | None:
+    """Return seconds as a Duration, or None."""
+    if seconds is None:
+        return None
+    whole = int(seconds)
+    return duration_pb2.Duration(seconds=whole, nanos=int((seconds - whole) * 1e9))

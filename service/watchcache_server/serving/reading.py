@@ -1,0 +1,217 @@
+"""GetObject and ListObjects: reads from the cache."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from watchcache.v1alpha1 import event_pb2
+from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
+
+from watchcache_server.extensions.extension import Extension, Informer
+from watchcache_server.extensions.registry import ExtensionRegistry
+from watchcache_server.informer.filters import Filter
+from watchcache_server.informer.source import Source
+from watchcache_server.informer.store import Found, Position
+from watchcache_server.model.errors import (
+    FieldViolation,
+    InvalidRequestError,
+    NotSyncedError,
+    ObjectNotFoundError,
+)
+from watchcache_server.model.names import path_segment_problem
+from watchcache_server.model.states import SourceState
+from watchcache_server.serving.conversion import (
+    extension_key,
+    filter_of,
+    to_timestamp,
+    view_of,
+)
+from watchcache_server.serving.wire import object_field
+
+__all__ = ["Reading", "page_size_of"]
+
+_PAGE_SIZE: Final = 500
+_LARGEST_PAGE: Final = 5000
+_PAGE_BYTES: Final = 1024 * 1024
+
+
+class _PageToken(msgspec.Struct, array_like=True, frozen=True):
+    """What a page token holds: a digest of what was asked for, and where the page before ended."""
+
+    question: bytes
+    source: tuple[str, ...]
+    namespace: str
+    name: str
+
+
+class Reading:
+    """Serves reads."""
+
+    def __init__(self, registry: ExtensionRegistry, default_cluster: str) -> None:
+        self._registry = registry
+        self._default_cluster = default_cluster
+
+    def get(self, request: pb.GetObjectRequest) -> pb.GetObjectResponse:
+        """Return one object.
+
+        Raises ObjectNotFoundError only when the informer that would hold it is synced; else
+        NotSyncedError.
+        """
+        extension = self._registry.get(extension_key(request.namespace, request.name))
+        view = view_of(request.view)
+        key = request.key
+        violations = []
+        if not key.resource:
+            violations.append(FieldViolation("key.resource", "is required: the plural name"))
+        problem = path_segment_problem(key.name)
+        if problem is not None:
+            violations.append(FieldViolation("key.name", problem))
+        if violations:
+            raise InvalidRequestError(violations)
+        cluster = key.cluster or self._default_cluster
+        sources, found = extension.store.find(
+            cluster, key.group, key.resource, key.namespace, key.name
+        )
+        if found is None:
+            raise _missing(extension, sources, cluster, key)
+        return pb.GetObjectResponse(
+            object=event_pb2.Object.FromString(
+                b"".join(object_field(found.source, found.entry, view))
+            ),
+            freshness=_freshness(extension, [found.source]),
+        )
+
+    def list(self, request: pb.ListObjectsRequest) -> pb.ListObjectsResponse:
+        """Return a page of objects. Raises NotSyncedError when no informer in view has synced."""
+        extension = self._registry.get(extension_key(request.namespace, request.name))
+        view = view_of(request.view)
+        wanted = filter_of(request.filter)
+        limit = page_size_of(request.page_size, _PAGE_SIZE, _LARGEST_PAGE)
+        question = wanted.digest + request.owner_uid.encode()
+        after = _decode_token(request.page_token, question)
+        sources = extension.store.sources(wanted)
+        _require_synced(extension, sources, wanted)
+        response = pb.ListObjectsResponse(freshness=_freshness(extension, sources))
+        size = 0
+        last: Found | None = None
+        for found in self._objects(extension, wanted, request.owner_uid, after):
+            upcoming = found.entry.raw_size
+            if last is not None and (
+                len(response.objects) >= limit or size + upcoming > _PAGE_BYTES
+            ):
+                place = extension.store.position(last)
+                response.next_page_token = _encode_token(question, place)
+                break
+            encoded = b"".join(object_field(found.source, found.entry, view))
+            response.objects.append(event_pb2.Object.FromString(encoded))
+            size += upcoming
+            last = found
+        return response
+
+    def _objects(
+        self, extension: Extension, wanted: Filter, owner_uid: str, after: Position | None
+    ) -> Iterator[Found]:
+        if owner_uid:
+            return extension.store.owned(wanted, owner_uid, after)
+        return extension.store.objects(wanted, after)
+
+
+def _informers_of(extension: Extension, sources: list[Source]) -> list[Informer]:
+    return [each for each in extension.informers.values() if each.source in sources]
+
+
+def _freshness(extension: Extension, sources: list[Source]) -> pb.Freshness:
+    statuses = [informer.status for informer in _informers_of(extension, sources)]
+    contacts = [status.last_contact_time for status in statuses]
+    known = [contact for contact in contacts if contact is not None]
+    return pb.Freshness(
+        is_live=all(status.state is SourceState.LIVE for status in statuses),
+        last_contact_time=to_timestamp(min(known)) if known else None,
+    )
+
+
+def _missing(
+    extension: Extension, sources: list[Source], cluster: str, key: event_pb2.ObjectKey
+) -> Exception:
+    type_name = f"{key.resource}.{key.group}" if key.group else key.resource
+    name = f"{key.namespace}/{key.name}" if key.namespace else key.name
+    what = f"{type_name} {name} in cluster {cluster}"
+    informers = _informers_of(extension, sources)
+    if not informers:
+        return NotSyncedError(
+            what,
+            f"extension {extension.key} does not watch {type_name} there; add it to the spec",
+            is_transient=False,
+        )
+    if all(informer.source.is_synced for informer in informers):
+        return ObjectNotFoundError(f"{what}: there is none")
+    return _not_synced(what, next(each for each in informers if not each.source.is_synced))
+
+
+def _not_synced(what: str, informer: Informer) -> NotSyncedError:
+    status = informer.status
+    return NotSyncedError(
+        what,
+        f"the informer is {status.state.value}: {status.message}",
+        is_transient=not status.state.is_settled,
+    )
+
+
+def _require_synced(extension: Extension, sources: list[Source], wanted: Filter) -> None:
+    """Refuse when nothing in view has synced: an empty answer would say that there is nothing."""
+    if any(source.is_synced for source in sources):
+        return
+    what = f"objects of extension {extension.key}"
+    informers = _informers_of(extension, sources)
+    if informers:
+        raise _not_synced(what, informers[0])
+    if wanted != Filter() or extension.informers:
+        raise NotSyncedError(
+            what,
+            "nothing that the filter lets through is watched; see the spec",
+            is_transient=False,
+        )
+
+
+def page_size_of(asked: int, default: int, largest: int) -> int:
+    """Return the page size to use. Raises InvalidRequestError when it is negative."""
+    if asked < 0:
+        raise InvalidRequestError.of(
+            "page_size", f"{asked} is negative; use 0 for the default of {default}"
+        )
+    return min(asked or default, largest)
+
+
+def _encode_token(question: bytes, place: Position) -> str:
+    body = msgspec.msgpack.encode(_PageToken(question, *place))
+    return base64.urlsafe_b64encode(body + struct.pack(">I", zlib.crc32(body))).decode()
+
+
+def _decode_token(token: str, question: bytes) -> Position | None:
+    if not token:
+        return None
+    altered = InvalidRequestError.of(
+        "page_token",
+        "is none of ours, or was altered; send next_page_token as it came, or none to begin anew",
+        reason="PAGE_TOKEN_INVALID",
+    )
+    try:
+        raw = base64.b64decode(token, altchars=b"-_", validate=True)
+        body, checksum = raw[:-4], raw[-4:]
+        if struct.pack(">I", zlib.crc32(body)) != checksum:
+            raise altered
+        found = msgspec.msgpack.decode(body, type=_PageToken)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise altered from error
+    if found.question != question:
+        raise InvalidRequestError.of(
+            "page_token",
+            "belongs to another filter or owner; keep the request the same for all pages",
+            reason="PAGE_TOKEN_INVALID",
+        )
+    return Position(found.source, found.namespace, found.name)

@@ -1,0 +1,136 @@
+"""The gRPC server: addresses, limits, health, reflection, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from watchcache_server.model.errors import SettingsError
+from watchcache_server.serving.service import SERVICE_NAME, WatchCacheService
+from watchcache_server.settings import Settings
+
+__all__ = ["GrpcServer", "check_address"]
+
+_HEALTH_SECONDS: Final = 1.0
+
+
+def check_address(address: str) -> str:
+    """Return an address that only this machine can reach, in gRPC's form.
+
+    Raises SettingsError for any other: callers are not authenticated, and whoever can connect can read
+    everything that any extension holds.
+    """
+    if address.startswith("unix:"):
+        path = address.removeprefix("unix:")
+        if not path.strip("/"):
+            raise SettingsError(f"address {address!r}: the path of the socket is missing")
+        return address
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise SettingsError(
+            f"address {address!r} is neither HOST:PORT nor unix:PATH; use for example 127.0.0.1:7443"
+        )
+    if host == "localhost":
+        return address
+    try:
+        is_loopback = ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        raise SettingsError(
+            f"address {address!r} can be reached from other machines, and callers are not "
+            "authenticated yet; use a loopback address or unix:PATH"
+        )
+    return address
+
+
+class GrpcServer:
+    """Serves WatchCacheService, health and reflection."""
+
+    def __init__(self, service: WatchCacheService, settings: Settings) -> None:
+        self._settings = settings
+        self._server = grpc.aio.server(options=_options(settings))
+        self._server.add_generic_rpc_handlers((service.handler(),))
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        if settings.reflection:
+            reflection.enable_server_reflection(
+                (
+                    SERVICE_NAME,
+                    health.SERVICE_NAME,
+                    reflection.SERVICE_NAME,
+                ),
+                self._server,
+            )
+        #: The addresses bound, with the ports that were chosen.
+        self.addresses: list[str] = []
+
+    async def start(self) -> None:
+        """Bind all addresses and serve. Raises SettingsError when one cannot be bound."""
+        for address in self._settings.listen:
+            self.addresses.append(self._bind(check_address(address)))
+        await self._server.start()
+        await self._set_health(health_pb2.HealthCheckResponse.SERVING)
+
+    def _bind(self, address: str) -> str:
+        if address.startswith("unix:"):
+            _remove_stale_socket(Path(address.removeprefix("unix:")))
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise SettingsError(
+                f"address {address!r} cannot be bound: it is in use, or not of this machine; stop "
+                "what uses it, or choose another in the setting listen"
+            ) from error
+        if address.startswith("unix:"):
+            return address
+        return f"{address.rpartition(':')[0]}:{port}"
+
+    async def _set_health(self, status: Any) -> None:
+        # A health watcher that takes nothing would hold this up for ever.
+        try:
+            async with asyncio.timeout(_HEALTH_SECONDS):
+                for name in ("", SERVICE_NAME):
+                    await self._health.set(name, status)
+        except TimeoutError:
+            return
+
+    async def not_serving(self) -> None:
+        """Tell health checks that the service goes away."""
+        await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Take no more RPCs; give those that run so long to end."""
+        await self._server.stop(grace_seconds)
+
+
+def _options(settings: Settings) -> list[tuple[str, int]]:
+    milli = 1000
+    return [
+        # Two servers on one port would split the callers between them.
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_receive_message_length", settings.max_message_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_concurrent_streams", settings.max_streams_per_connection),
+        ("grpc.keepalive_time_ms", settings.keepalive_seconds * milli),
+        ("grpc.keepalive_timeout_ms", settings.keepalive_timeout_seconds * milli),
+        # Without this one a dead peer is noticed after a minute, whatever the two above say.
+        ("grpc.http2.ping_timeout_ms", settings.keepalive_timeout_seconds * milli),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.keepalive_permit_without_calls", 1),
+        (
+            "grpc.http2.min_recv_ping_interval_without_data_ms",
+            settings.min_ping_seconds * milli,
+        ),
+    ]
+
+
+def _remove_stale_socket(path: Path) -> None:
+    if path.is_socket():
+        path.unlink()
