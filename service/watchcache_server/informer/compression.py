@@ -1,10 +1,10 @@
 """Codecs: how the bodies of one source are compressed.
 
-A `Codec` is zstd with or without a dictionary. A dictionary is trained from the objects of one source and
-used for that source alone; a source of Secrets never has one, since a dictionary holds parts of what it was
-trained on and the sizes of what it compressed answer guesses. Codecs are immutable and may be shared by
-any number of entries; each entry names its codec, so that a source can change to a better one at
-its own pace.
+A `Codec` is zstd with or without a dictionary. A dictionary is trained from the objects of one
+source and used for that source alone; a source of Secrets never has one, since a dictionary holds
+parts of what it was trained on and the sizes of what it compressed answer guesses. Codecs are
+immutable and may be shared by any number of entries; each entry names its codec, so that a source
+can change to a better one at its own pace.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ PLAIN = Codec()
 def train(samples: Sequence[bytes]) -> bytes | None:
     """Train a dictionary from sample bodies; None when they are too few or too small for one.
 
-    Takes 60 to 140 ms for 256 pods and releases the interpreter lock meanwhile: call it in a thread.
+    Takes 60 to 140 ms for 256 pods and releases the interpreter lock meanwhile: call it in a
+    thread.
     """
     total = sum(len(sample) for sample in samples)
     size = min(_DICTIONARY_BYTES, total // 8)

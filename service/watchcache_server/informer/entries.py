@@ -1,7 +1,7 @@
 """Entries: objects as the store holds them, in tables by namespace and name.
 
-Tables are nested (namespace, then name) and hold strings and structs that the garbage collector does not
-follow, so that a million entries cost it a few milliseconds; see docs/performance.md.
+Tables are nested (namespace, then name) and hold strings and structs that the garbage collector
+does not follow, so that a million entries cost it a few milliseconds; see docs/performance.md.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["Entry", "OwnerIndex", "Table", "flat_labels"]
 class Entry(msgspec.Struct, gc=False, eq=False):
     """One object at one resourceVersion.
 
-    `stored` is the body compressed by `codec`; both change together when the source changes its codec.
-    `raw_size` is the length of the body in bytes, `version` the API version it is written in.
-    `revision` is the extension's revision at which it took this form; 0 before it is visible.
+    `stored` is the body compressed by `codec`; both change together when the source changes its
+    codec. `raw_size` is the length of the body in bytes, `version` the API version it is written
+    in. `revision` is the extension's revision at which it took this form; 0 before it is visible.
     """
 
     namespace: str
@@ -133,7 +133,7 @@ class Table:
         return found
 
     def unlike(self, other: Table) -> Iterator[tuple[Entry, Entry | None]]:
-        """Yield the entries that the other table does not hold, each with what it has in its place."""
+        """Yield each entry that the other table does not hold, and what it has in its place."""
         for namespace, row in self._rows.items():
             others = other._rows.get(namespace, {})
             for name, entry in row.items():

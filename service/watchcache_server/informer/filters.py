@@ -1,7 +1,8 @@
 """Filters: which objects of an extension a subscriber or a list asks for.
 
-A filter is decided in two steps: a source passes as a whole or not, and its objects pass by namespace and
-labels. Filters that mean the same are equal and have the same `digest`, across processes.
+A filter is decided in two steps: a source passes as a whole or not, and its objects pass by
+namespace and labels. Filters that mean the same are equal and have the same `digest`, across
+processes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["EVERYTHING", "Filter"]
 
 
 class Filter(msgspec.Struct, frozen=True, dict=True):
-    """Parts are joined by AND, the entries of one part by OR; an empty part lets everything through.
+    """Parts are joined by AND, entries of one part by OR; an empty part lets everything through.
 
     `resources` are pairs of group and plural name. `label_selector` is in canonical form.
     """

@@ -1,7 +1,7 @@
 """The history of an extension: its latest changes, by revision.
 
-Revisions grow by one with each change. The history keeps a window of them, bounded by count and by bytes;
-whoever asks for something older has to begin with a snapshot.
+Revisions grow by one with each change. The history keeps a window of them, bounded by count and by
+bytes; whoever asks for something older has to begin with a snapshot.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ __all__ = ["Change", "History"]
 class Change(msgspec.Struct, frozen=True, gc=False, eq=False):
     """One change of one object; or, with `entry` None, something about a whole source.
 
-    That is ADDED for its first sync: all that it holds is new. And MODIFIED when it has taken objects over from
-    other sources: a reader in the middle of a snapshot has to begin anew, since they moved.
+    That is ADDED for its first sync: all that it holds is new. And MODIFIED when it has taken
+    objects over from other sources: a reader in the middle of a snapshot has to begin anew, since
+    they moved.
 
-    For DELETED and LEFT `entry` is the last content. `labels_before` are the labels of the form that this
-    change replaced or removed, empty for ADDED. `read_at` is when the bytes that caused it were
-    read, in seconds of the caller's clock. `cost_bytes` is what it counts for in the history.
+    For DELETED and LEFT `entry` is the last content. `labels_before` are the labels of the form
+    that this change replaced or removed, empty for ADDED. `read_at` is when the bytes that caused
+    it were read, in seconds of the caller's clock. `cost_bytes` is what it counts for in the
+    history.
     """
 
     revision: int
@@ -75,7 +77,7 @@ class History:
         return 0 <= revision - (self.first_revision - 1) <= len(self)
 
     def since(self, revision: int) -> Iterator[Change]:
-        """Yield the changes after `revision`, which must be covered. None may be added meanwhile."""
+        """Yield the changes after a covered revision. None may be added meanwhile."""
         first = self._start + revision + 1 - self.first_revision
         for index in range(first, len(self._changes)):
             yield self._changes[index]

@@ -1,7 +1,7 @@
 """What the decoder hands on: one object as it came from the API server, and one change of it.
 
-An `Item` holds the few fields that a cache needs to index an object, and the object itself as bytes that
-nobody parses again. Items are short-lived: the store keeps a compressed form of them.
+An `Item` holds the few fields that a cache needs to index an object, and the object itself as bytes
+that nobody parses again. Items are short-lived: the store keeps a compressed form of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Resume tokens: where a subscriber stands, in a form that it can keep.
 
-A token is opaque to clients. It holds a format number, what it belongs to (a digest of the extension's name,
-the store's epoch, a digest of the filter), the revision, and a checksum against accidents. It is no
-secret and grants nothing.
+A token is opaque to clients. It holds a format number, what it belongs to (a digest of the
+extension's name, the store's epoch, a digest of the filter), the revision, and a checksum against
+accidents. It is no secret and grants nothing.
 """
 
 from __future__ import annotations

@@ -2,16 +2,16 @@
 
 It applies what the informer reads and says what changed, by these rules:
 
-- an object is known by namespace and name and identified by its uid: another uid under the same name is
-  always the end of one object and the beginning of another;
+- an object is known by namespace and name and identified by its uid: another uid under the same
+  name is always the end of one object and the beginning of another;
 - the same uid at the same resourceVersion is no change;
 - a first sync and a relist are collected beside the live objects and swapped in at once, as a
   difference; nothing else ever empties a source but `purge`;
 - where the API server selects, its DELETED does not prove a deletion: such an object stays until
   `resolve` says what became of it.
 
-A source compresses bodies with a codec of its own and knows when a better one is worth training. How objects
-pass from one source to another when a spec changes is up to `succession`.
+A source compresses bodies with a codec of its own and knows when a better one is worth training.
+How objects pass from one source to another when a spec changes is up to `succession`.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ class Source:
     # Syncs
 
     def stage(self, items: Iterable[Item]) -> None:
-        """Collect objects of a sync beside the live ones. An object that did not change is kept as it is."""
+        """Collect objects of a sync beside the live ones; what did not change is kept as it is."""
         if self._staged is None:
             self._staged = Holding()
         version = self.version
@@ -399,7 +399,7 @@ class Source:
         return self._training.samples(self._newest.table) if self.is_training_due else None
 
     def adopt(self, dictionary: bytes | None, samples: list[bytes]) -> bool:
-        """Use what was trained from `samples` from now on if it is clearly better than what is in use.
+        """Use what was trained from `samples` if it is clearly better than what is in use.
 
         Returns whether entries are left to be compressed anew by `recode`. Samples from before a
         `purge` come too late: their dictionary is dropped.
@@ -407,7 +407,7 @@ class Source:
         return self._training.adopt(dictionary, samples)
 
     def recode(self, entries: Iterator[Entry], limit: int) -> bool:
-        """Bring up to `limit` entries to the present codec; return whether `entries` is not exhausted."""
+        """Bring up to `limit` entries to the present codec; return whether there may be more."""
         codec = self._training.codec
         for _ in range(limit):
             entry = next(entries, None)

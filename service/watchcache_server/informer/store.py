@@ -1,7 +1,8 @@
 """The store of one extension: its sources, one revision for all of them, and the history.
 
-Everything that changes a source goes through here, so that each visible change gets the next revision, in the
-one order that all subscribers see. Nothing here waits: a change is applied and recorded in one call.
+Everything that changes a source goes through here, so that each visible change gets the next
+revision, in the one order that all subscribers see. Nothing here waits: a change is applied and
+recorded in one call.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Found(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A place in the order of a list: behind this object of this source. `source` is its order key."""
+    """A place in the order of a list: behind this object of this source, given by its order key."""
 
     source: tuple[str, ...]
     namespace: str
@@ -92,8 +93,8 @@ class Store:
     def bind(self, source: Source, served: ServedResource) -> Source | None:
         """Set what discovery found for a source.
 
-        Returns, instead of setting it, another source that already holds the same objects: two specs
-        named one resource in two ways.
+        Returns, instead of setting it, another source that already holds the same objects: two
+        specs named one resource in two ways.
         """
         before, source.served = source.served, served
         for other in self._sources.values():
@@ -147,7 +148,7 @@ class Store:
         ]
 
     def _successors(self, source: Source) -> list[Source]:
-        """Return the sources that have begun to take over the objects of this one, if it retires."""
+        """Return the sources that take over the objects of this one, if it retires."""
         return [
             other
             for other in (self._sources.values() if source.is_retiring else ())
@@ -227,7 +228,7 @@ class Store:
     def owned(
         self, wanted: Filter, owner_uid: str, after: Position | None = None
     ) -> Iterator[Found]:
-        """Yield the objects that pass and name this owner, in the order of lists, behind a position."""
+        """Yield the objects that pass and name this owner, in that order, behind a position."""
         for source in self.sources(wanted):
             order = _order(source)
             for entry in source.owners.owned_by(owner_uid):

@@ -1,14 +1,14 @@
 """Subscriptions: how one reader goes through the objects and changes of a store.
 
-A reader is a `Cursor`, a small immutable value, and nothing else. `advance` takes a cursor and returns the
-next events and the next cursor; it depends on the store and the cursor only, so whoever stands at the same
-place with the same filter can be given the very same answer, at any later time.
+A reader is a `Cursor`, a small immutable value, and nothing else. `advance` takes a cursor and
+returns the next events and the next cursor; it depends on the store and the cursor only, so whoever
+stands at the same place with the same filter can be given the very same answer, at any later time.
 
-A cursor is a revision (everything up to it is delivered), and during a snapshot a `Walk` too. A walk goes
-through the sources in order of namespace and name. Each step first delivers the changes that came meanwhile
-to objects already walked past, then the next objects as they are now. So at every step
-the reader has, of what was walked past, exactly the present state; and a walk needs no copy of
-anything, however slow its reader is.
+A cursor is a revision (everything up to it is delivered), and during a snapshot a `Walk` too. A
+walk goes through the sources in order of namespace and name. Each step first delivers the changes
+that came meanwhile to objects already walked past, then the next objects as they are now. So at
+every step the reader has, of what was walked past, exactly the present state; and a walk needs no
+copy of anything, however slow its reader is.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class _Step:
         return True
 
     def _follow_source(self, change: Change) -> None:
-        """A source has synced for the first time: walk it from its start. Or objects moved to it."""
+        """Walk a source from its start, since it synced first; be lost if objects moved to it."""
         source = change.source
         if not self.wanted.passes_source(source):
             return
@@ -198,12 +198,17 @@ class _Step:
         return True
 
 
-def advance(store: Store, wanted: Filter, cursor: Cursor, limits: Limits = Limits()) -> Advance:
+_DEFAULT_LIMITS = Limits()
+
+
+def advance(
+    store: Store, wanted: Filter, cursor: Cursor, limits: Limits = _DEFAULT_LIMITS
+) -> Advance:
     """Return the next events behind a cursor.
 
-    EXPIRED: the history no longer reaches back to the cursor, or objects moved among sources during a
-    snapshot; begin a snapshot. AT_HEAD: with these events
-    the reader is at the present. MORE: call again.
+    EXPIRED: the history no longer reaches back to the cursor, or objects moved among sources during
+    a snapshot; begin a snapshot. AT_HEAD: with these events the reader is at the present. MORE:
+    call again.
     """
     if not store.history.covers(cursor.revision):
         return Advance((), cursor, Outcome.EXPIRED, None)

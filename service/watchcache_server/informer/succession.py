@@ -1,10 +1,10 @@
 """Succession: objects pass from sources that retire to the source that follows them.
 
-When a spec changes, the new source syncs while the old one still serves. From then on the new one has the objects,
-and a subscriber is told of the difference only. The two read the API server at different times, so what is
-missing here or older there proves nothing by itself: an object is called DELETED only where the versions show that it
-was gone when the new source read. What cannot be told stays with the old source, until the new one
-reports it or the old one is removed.
+When a spec changes, the new source syncs while the old one still serves. From then on the new one
+has the objects, and a subscriber is told of the difference only. The two read the API server at
+different times, so what is missing here or older there proves nothing by itself: an object is
+called DELETED only where the versions show that it was gone when the new source read. What cannot
+be told stays with the old source, until the new one reports it or the old one is removed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Training: which codec a source compresses with, and when a better one is worth training.
 
-A dictionary comes from the objects of one source and serves that source alone. It is trained elsewhere, since that
-takes long: `samples` says what from, `adopt` takes the result. Whoever purges the objects starts with a new
-`Training`, so that nothing of them is left in a dictionary.
+A dictionary comes from the objects of one source and serves that source alone. It is trained
+elsewhere, since that takes long: `samples` says what from, `adopt` takes the result. Whoever purges
+the objects starts with a new `Training`, so that nothing of them is left in a dictionary.
 """
 
 from __future__ import annotations

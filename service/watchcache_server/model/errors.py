@@ -1,7 +1,7 @@
 """The errors that the service itself raises, one class per cause.
 
-Each has a stable `reason` for programs and a text for people that names the thing, the rule and the mend.
-They hold no transport terms: serving/ alone turns them into gRPC statuses.
+Each has a stable `reason` for programs and a text for people that names the thing, the rule and the
+mend. They hold no transport terms: serving/ alone turns them into gRPC statuses.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = [
     "LimitExceededError",
     "NotSyncedError",
     "ObjectNotFoundError",
+    "ServiceAccountGoneError",
     "ServiceDrainingError",
     "ServiceError",
     "SettingsError",
-    "ServiceAccountGoneError",
 ]
 
 

@@ -67,7 +67,7 @@ def qualified_name_problem(value: str) -> str | None:
             return f"has a prefix that is no DNS subdomain: {problem}"
     if not name or len(name) > 63 or not _QUALIFIED.fullmatch(name):
         return (
-            f"{value!r} is no label key; the name part has 1 to 63 letters, digits, '-', '_' or '.', "
-            "with a letter or digit at both ends"
+            f"{value!r} is no label key; the name part has 1 to 63 letters, digits, '-', '_' or "
+            "'.', with a letter or digit at both ends"
         )
     return None

@@ -8,7 +8,7 @@ __all__ = ["ServedResource"]
 
 
 class ServedResource(msgspec.Struct, frozen=True):
-    """One resource in one version, as discovery describes it. `verbs` are those that it supports."""
+    """One resource in one version, as discovery describes it; `verbs` are those it supports."""
 
     group: str
     version: str

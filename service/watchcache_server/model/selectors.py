@@ -1,8 +1,8 @@
 """Label and field selectors in the notation of kubectl.
 
-A label selector is parsed, checked, brought into one canonical form, and matched against labels that are
-kept as a flat tuple (key, value, key, value, ...). A field selector is only checked for its form: which
-fields exist is known to the API server alone.
+A label selector is parsed, checked, brought into one canonical form, and matched against labels
+that are kept as a flat tuple (key, value, key, value, ...). A field selector is only checked for
+its form: which fields exist is known to the API server alone.
 
 Source of the rules: the selector grammar of Kubernetes' API concepts (label values are at most 63
 characters; `!=` and `notin` also match objects without the key).
@@ -20,7 +20,11 @@ __all__ = ["LabelSelector", "Labels", "Requirement", "SelectorError", "canonical
 Labels = tuple[str, ...]
 
 _VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-_TOKEN = re.compile(r"\s*(?:(?P<op>!=|==|=|!|,|\(|\)|>|<)|(?P<word>[^\s!=,()<>]+))")
+# Every character but white space belongs to a token.
+_TOKEN = re.compile(r"!=|==|[=!,()<>]|[^\s!=,()<>]+")
+_OPERATORS = frozenset(("!=", "==", "=", "!", ",", "(", ")", "<", ">"))
+_NUMBER = re.compile(r"[0-9]{1,19}")
+_LARGEST_NUMBER = 2**63 - 1
 
 
 class SelectorError(ValueError):
@@ -73,9 +77,18 @@ def _value_of(labels: Labels, key: str) -> str | None:
 
 
 def _compares(value: str | None, operator: str, bound: str) -> bool:
-    if value is None or not re.fullmatch(r"[+-]?[0-9]{1,19}", value):
+    number = None if value is None else _number(value)
+    if number is None:
         return False
-    return int(value) > int(bound) if operator == "gt" else int(value) < int(bound)
+    return number > int(bound) if operator == "gt" else number < int(bound)
+
+
+def _number(text: str) -> int | None:
+    """Read a whole number of 63 bits; a label value has no sign."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if number <= _LARGEST_NUMBER else None
 
 
 class LabelSelector(NamedTuple):
@@ -89,7 +102,7 @@ class LabelSelector(NamedTuple):
 
         Raises SelectorError, saying where and why, when it is malformed.
         """
-        tokens = _tokens(text)
+        tokens = _TOKEN.findall(text)
         requirements = set()
         position = 0
         while position < len(tokens):
@@ -112,19 +125,6 @@ class LabelSelector(NamedTuple):
         return ",".join(str(requirement) for requirement in self.requirements)
 
 
-def _tokens(text: str) -> list[str]:
-    tokens = []
-    position = 0
-    stripped = text.rstrip()
-    while position < len(stripped):
-        match = _TOKEN.match(stripped, position)
-        if match is None:  # pragma: no branch - every character is in one of the two classes
-            raise SelectorError(f"{text!r}: cannot read {stripped[position:]!r}")
-        tokens.append(match["op"] or match["word"])
-        position = match.end()
-    return tokens
-
-
 def _requirement(tokens: list[str], position: int, text: str) -> tuple[Requirement, int]:
     if tokens[position] == "!":
         key, position = _key(tokens, position + 1, text)
@@ -138,17 +138,7 @@ def _requirement(tokens: list[str], position: int, text: str) -> tuple[Requireme
         values, position = _value_set(tokens, position, text)
         return Requirement(key, operator, values), position
     value = ""
-    if position < len(tokens) and tokens[position] not in {
-        ",",
-        "(",
-        ")",
-        "=",
-        "==",
-        "!=",
-        "!",
-        "<",
-        ">",
-    }:
+    if position < len(tokens) and tokens[position] not in _OPERATORS:
         value = _value(tokens[position], text)
         position += 1
     if operator in {"=", "=="}:
@@ -156,9 +146,10 @@ def _requirement(tokens: list[str], position: int, text: str) -> tuple[Requireme
     if operator == "!=":
         return Requirement(key, "notin", (value,)), position
     if operator in {">", "<"}:
-        if not re.fullmatch(r"[0-9]{1,19}", value):
+        number = _number(value)
+        if number is None:
             raise SelectorError(f"{text!r}: {operator!r} needs a whole number, not {value!r}")
-        return Requirement(key, "gt" if operator == ">" else "lt", (value,)), position
+        return Requirement(key, "gt" if operator == ">" else "lt", (str(number),)), position
     raise SelectorError(f"{text!r}: {operator!r} is no operator; use =, ==, !=, in, notin, > or <")
 
 
@@ -174,47 +165,49 @@ def _key(tokens: list[str], position: int, text: str) -> tuple[str, int]:
 def _value(value: str, text: str) -> str:
     if len(value) > 63 or not _VALUE.fullmatch(value):
         raise SelectorError(
-            f"{text!r}: {value!r} is no label value; use at most 63 letters, digits, '-', '_' or '.', "
-            "with a letter or digit at both ends"
+            f"{text!r}: {value!r} is no label value; use at most 63 letters, digits, '-', '_' or "
+            "'.', with a letter or digit at both ends"
         )
     return value
 
 
 def _value_set(tokens: list[str], position: int, text: str) -> tuple[tuple[str, ...], int]:
-    if position == len(tokens) or tokens[position] != "(":
+    """Read a list such as (a,b). A value that is left out, as in (a,), is the empty one."""
+    if tokens[position : position + 1] != ["("]:
         raise SelectorError(f"{text!r}: 'in' and 'notin' need a list such as (a,b)")
-    values = set()
-    last = "("
-    for position in range(position + 1, len(tokens)):
-        token = tokens[position]
-        if token == ")":
-            if last in {"(", ","}:
-                values.add("")
-            return tuple(sorted(values)), position + 1
-        if token == ",":
-            if last in {"(", ","}:
-                values.add("")
-        elif last in {"(", ","}:
-            values.add(_value(token, text))
+    if tokens[position + 1 : position + 2] == [")"]:
+        raise SelectorError(f"{text!r}: the list after 'in' or 'notin' is empty")
+    values: set[str] = set()
+    value: str | None = None
+    for end, token in enumerate(tokens[position + 1 :], position + 2):
+        if token in {",", ")"}:
+            values.add(value or "")
+            value = None
+        elif value is None:
+            value = _value(token, text)
         else:
-            break
-        last = token
+            raise SelectorError(f"{text!r}: expected ',' before {token!r}")
+        if token == ")":
+            return tuple(sorted(values)), end
     raise SelectorError(f"{text!r}: the list after 'in' or 'notin' is not closed by ')'")
 
 
-def canonical_field_selector(text: str) -> str:
-    """Check the form of a field selector and return it with its terms sorted.
+_FIELD_TERM = re.compile(
+    r"\s*([A-Za-z][A-Za-z0-9_.\-\[\]/]*)\s*(!=|==|=)\s*((?:\\[\\,=]|[^=,\\])*?)\s*"
+)
 
-    Terms are `path=value`, `path==value` or `path!=value`, joined by ','; a ',' or '=' in a value is
-    written with a backslash. Raises SelectorError when it is malformed.
+
+def canonical_field_selector(text: str) -> str:
+    r"""Check the form of a field selector and return it with its terms sorted.
+
+    Terms are `path=value`, `path==value` or `path!=value`, joined by ','; a ',', '=' or '\' in a
+    value is written with a backslash. Raises SelectorError when it is malformed.
     """
     if not text.strip():
         return ""
     terms = set()
-    for term in re.split(r"(?<!\\),", text):
-        match = re.fullmatch(
-            r"\s*([A-Za-z][A-Za-z0-9_.\-\[\]/]*)\s*(!=|==|=)\s*((?:\\.|[^=\\])*?)\s*", term
-        )
+    for term in re.findall(r"(?:^|,)((?:\\.|[^,\\]|\\$)*)", text, re.DOTALL):
+        match = _FIELD_TERM.fullmatch(term)
         if match is None:
             raise SelectorError(
                 f"{term!r} is no field term; use path=value or path!=value, for example "

@@ -1,7 +1,7 @@
 """What an extension wants, as plain values: checked, and the same for the same wish.
 
-A spec names resources; `sources` multiplies them out into one `SourceSpec` for each informer. Two specs
-that mean the same give equal `ExtensionSpec` values, which is what makes Register idempotent.
+A spec names resources; `sources` multiplies them out into one `SourceSpec` for each informer. Two
+specs that mean the same give equal `ExtensionSpec` values, which is what makes Register idempotent.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class ExtensionKey(msgspec.Struct, frozen=True, order=True):
 class SourceSpec(msgspec.Struct, frozen=True, order=True):
     """Identity of one informer within its extension.
 
-    `version` may be empty (the server's preferred one). Exactly one of `resource` (plural) and `kind` may
-    be empty. `namespace` empty means the whole cluster. `names` not empty: only these objects
-    are kept, as (namespace, name). `is_scope_open`: the namespace counts only if the kind
+    `version` may be empty (the server's preferred one). Exactly one of `resource` (plural) and
+    `kind` may be empty. `namespace` empty means the whole cluster. `names` not empty: only these
+    objects are kept, as (namespace, name). `is_scope_open`: the namespace counts only if the kind
     turns out to be namespaced; otherwise the whole cluster is meant.
     """
 
@@ -101,8 +101,8 @@ class ExtensionSpec(msgspec.Struct, frozen=True):
     def sources(self) -> tuple[SourceSpec, ...]:
         """Return one SourceSpec for each informer, sorted.
 
-        An entry that covers all namespaces swallows those that differ from it in their namespaces only.
-        Raises InvalidRequestError when two entries would hold the same objects in different
+        An entry that covers all namespaces swallows those that differ from it in their namespaces
+        only. Raises InvalidRequestError when two entries would hold the same objects in different
         ways.
         """
         found = {
@@ -116,12 +116,14 @@ class ExtensionSpec(msgspec.Struct, frozen=True):
                 label_selector=watch.label_selector,
                 field_selector=watch.field_selector,
                 projection=watch.projection,
-                names=tuple(n for n in watch.names if namespace in ("", n[0])),
+                names=names,
                 is_scope_open=watch.is_scope_open,
             )
             for watch in self.resources
-            for cluster in self.clusters
             for namespace in (watch.namespaces or ("",))
+            for names in [tuple(n for n in watch.names if namespace in ("", n[0]))]
+            if names or not watch.names
+            for cluster in self.clusters
         }
         wide = {source for source in found if not source.namespace}
         kept = sorted(
@@ -152,9 +154,9 @@ def _overlap_error(first: SourceSpec, second: SourceSpec) -> InvalidRequestError
     scope = f"namespace {namespace}" if namespace else "all namespaces"
     return InvalidRequestError.of(
         "spec.resources",
-        f"two entries cover the same {first.type_name} objects in {scope} with different selectors, "
-        "versions or projections; an object can have one source only: join them into one entry, or "
-        "register two extensions",
+        f"two entries cover the same {first.type_name} objects in {scope} with different "
+        "selectors, versions or projections; an object can have one source only: join them into "
+        "one entry, or register two extensions",
         reason="OVERLAPPING_WATCHES",
     )
 

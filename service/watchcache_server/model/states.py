@@ -1,4 +1,4 @@
-"""The states an informer can be in, and the reasons for which an object leaves a subscriber's view."""
+"""States: of informers and extensions; and the words for events, projections and views."""
 
 from __future__ import annotations
 
