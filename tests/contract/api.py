@@ -68,6 +68,7 @@ class WatchStream:
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
+        self._buffer = b""
         self.headers: Mapping[str, str] = response.headers
 
     async def next(self) -> dict[str, Any]:
@@ -94,11 +95,15 @@ class WatchStream:
         return events
 
     async def _line(self) -> dict[str, Any] | None:
+        # Not the reader's own readline, which refuses long lines.
         async with asyncio.timeout(_LIMIT_SECONDS):
-            line = await self._response.content.readline()
-        if not line:
-            return None
-        assert line.endswith(b"\n"), f"the stream was cut within an event: {line!r}"
+            while b"\n" not in self._buffer:
+                chunk = await self._response.content.readany()
+                if not chunk:
+                    assert not self._buffer, f"the stream ended in an event: {self._buffer!r}"
+                    return None
+                self._buffer += chunk
+        line, _, self._buffer = self._buffer.partition(b"\n")
         event: dict[str, Any] = json.loads(line)
         return event
 
@@ -201,7 +206,12 @@ class Api:
             query={"watch": "true", **query},
         ) as response:
             assert response.status == 200, f"{path} {query}: {await response.text()}"
-            yield WatchStream(response)
+            try:
+                yield WatchStream(response)
+            finally:
+                # Cut, not closed: a TLS goodbye could outlast the test's event loop.
+                if response.connection is not None and response.connection.transport is not None:
+                    response.connection.transport.abort()
 
     @asynccontextmanager
     async def _open(

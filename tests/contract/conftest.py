@@ -15,22 +15,15 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-try:
-    from watchcache_devcluster import DevCluster
-except ImportError:
-    DevCluster = None
-
 from tests.contract.api import Api, Endpoint, unique
 from tests.controlplane.server import ControlPlane
+from watchcache_devcluster import DevCluster
 
 _START_LIMIT_SECONDS = 30.0
 
 
 @pytest.fixture(
-    params=[
-        pytest.param("real", marks=pytest.mark.controlplane),
-        *(["devcluster"] if DevCluster else []),
-    ]
+    params=[pytest.param("real", marks=pytest.mark.controlplane), pytest.param("devcluster")]
 )
 def endpoint(request: pytest.FixtureRequest) -> Endpoint:
     """Give each server in turn."""
@@ -113,11 +106,11 @@ class _DevClusterThread:
         assert not self._thread.is_alive(), "the dev cluster did not stop"
 
     def endpoint(self, kubeconfig: Path) -> Endpoint:
-        self._cluster.kubeconfig(kubeconfig)
+        self._cluster.write_kubeconfig(kubeconfig)
         return Endpoint(
             name="devcluster",
             url=self._cluster.url,
-            ca_file=Path(self._cluster.ca_file),
+            ca_file=self._cluster.ca_file,
             admin_token=self._cluster.admin_token,
             kubeconfig=kubeconfig,
             expire_history=self._expire_history,
