@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self
@@ -87,7 +87,7 @@ class Response:
     then gets TransportClosedError.
     """
 
-    __slots__ = ("_endpoint", "_idle", "_response", "authorization", "status")
+    __slots__ = ("_endpoint", "_idle", "_on_close", "_response", "authorization", "status")
 
     def __init__(
         self,
@@ -95,8 +95,11 @@ class Response:
         endpoint: Endpoint,
         idle_seconds: float,
         authorization: str | None,
+        *,
+        on_close: Callable[[Response], None],
     ) -> None:
         self._response = response
+        self._on_close = on_close
         self._endpoint = endpoint
         self._idle = _IdleLimit(idle_seconds, response)
         self.status: int = response.status
@@ -157,6 +160,7 @@ class Response:
 
     def close(self) -> None:
         """Let go of the connection: kept for others when the body was read to its end, else cut."""
+        self._on_close(self)
         self._idle.cancel()
         self._response.close()
 
@@ -188,6 +192,7 @@ class Transport:
         self._limits = limits or Limits()
         self._reporter = reporter
         self._session: aiohttp.ClientSession | None = None
+        self._open_responses: set[Response] = set()
         self._is_closed = False
         self._base_url = endpoint.url.rstrip("/")
         self._timeout = aiohttp.ClientTimeout(
@@ -219,6 +224,9 @@ class Transport:
     async def close(self) -> None:
         """Close all connections. Readers of open answers get TransportClosedError."""
         self._is_closed = True
+        # The session alone would leave readers of its answers waiting for ever.
+        for response in tuple(self._open_responses):
+            response.close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -230,14 +238,17 @@ class Transport:
             headers["Authorization"] = authorization
         if request.body is not None:
             headers["Content-Type"] = "application/json"
-        wait = request.response_seconds or self._limits.response_seconds
+        limit_seconds = self._limits.connect_seconds + (
+            request.response_seconds or self._limits.response_seconds
+        )
         try:
-            async with asyncio.timeout(self._limits.connect_seconds + wait):
+            async with asyncio.timeout(limit_seconds):
                 answer = await session.request(
                     request.method,
                     yarl.URL(self._base_url + request.target, encoded=True),
                     headers=headers,
                     data=request.body,
+                    allow_redirects=False,
                     ssl=self._tls.context() if self._tls is not None else True,
                     server_hostname=self.endpoint.tls_server_name,
                     proxy=self.endpoint.proxy_url,
@@ -246,7 +257,7 @@ class Transport:
             raise opening_failure(error, self.endpoint.cluster, self.endpoint.server) from error
         except TimeoutError as error:
             raise ResponseTimedOutError(
-                self.endpoint.cluster, self.endpoint.server, f"no answer within {wait:g} s"
+                self.endpoint.cluster, self.endpoint.server, f"no answer within {limit_seconds:g} s"
             ) from error
         except (aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError) as error:
             raise opening_failure(error, self.endpoint.cluster, self.endpoint.server) from error
@@ -256,7 +267,15 @@ class Transport:
             answer.close()
             raise
         idle = request.idle_seconds or self._limits.idle_seconds
-        return Response(answer, self.endpoint, idle, authorization)
+        response = Response(
+            answer,
+            self.endpoint,
+            idle,
+            authorization,
+            on_close=self._open_responses.discard,
+        )
+        self._open_responses.add(response)
+        return response
 
     def _check(self, answer: aiohttp.ClientResponse) -> None:
         cluster, server = self.endpoint.cluster, self.endpoint.server

@@ -1,0 +1,1 @@
+"""Tests of kubernetes/: talking to an API server."""
