@@ -153,7 +153,7 @@ def _decide_in_stream(phase: Phase, status: StatusFields) -> tuple[Outcome, Reas
 
 def _decide(phase: Phase, code: int, status: StatusFields) -> tuple[Outcome, Reason] | None:
     if status.is_too_large:
-        return Outcome.RELIST_NEWEST, Reason.STALE_LIST
+        return Outcome.RELIST_NEWEST, Reason.SERVER_BEHIND
     if code == 410:
         return _EXPIRED.get(phase, Outcome.RELIST_NEWEST), Reason.EXPIRED
     if code in _PARAMETER_CODES:

@@ -56,7 +56,3 @@ class Backoff:
             delay = min(delay, at_most)
         self._over_at = now + delay
         return delay
-
-    def reset(self) -> None:
-        """Forget all failures: what is asked next has nothing to do with what failed."""
-        self._base = 0.0

@@ -18,9 +18,14 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from watchcache_server.informer.cutting import (
+    cut_from_metadata,
+    cut_from_object,
+    without_members,
+)
 from watchcache_server.informer.errors import DataError, MalformedError, UnexpectedError
 from watchcache_server.informer.objects import Item
-from watchcache_server.informer.scanning import Member, members, skip_whitespace
+from watchcache_server.informer.scanning import members
 from watchcache_server.informer.statuses import StatusFields, read_status
 from watchcache_server.model.states import Projection
 
@@ -39,13 +44,7 @@ __all__ = [
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 _METADATA_KIND = "PartialObjectMetadata"
-_MANAGED_KEY = b'"managedFields":'
-_MANAGED_NAMES = ("managedFields",)
 _TYPE_NAMES = ("apiVersion", "kind")
-# What an escape of any letter of managedFields begins with. Servers escape <, >, & and control
-# characters only.
-_ESCAPED_LETTERS = (b"\\u004", b"\\u006", b"\\u007")
-_COMMA, _OPENING_BRACE, _CLOSING_BRACE = b",{}"
 _DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -202,7 +201,7 @@ class ItemDecoder:
     def _without_managed_fields(self, data: bytes) -> Item:
         decoded = _decode_object_with_managed(data)
         managed = decoded.metadata.managedFields
-        body = data if managed is UNSET else _cut_from_object(data, bytes(managed))
+        body = data if managed is UNSET else cut_from_object(data, bytes(managed))
         return _item(decoded.metadata, self._with_type(body, decoded.apiVersion, decoded.kind))
 
     def _metadata_only(self, data: bytes) -> Item:
@@ -212,7 +211,7 @@ class ItemDecoder:
         raw = bytes(decoded.metadata)
         metadata = _decode_metadata(raw)
         managed = metadata.managedFields
-        kept = raw if managed is UNSET else _cut_from_metadata(raw, bytes(managed))
+        kept = raw if managed is UNSET else cut_from_metadata(raw, bytes(managed))
         return _item(metadata, b'%s"metadata":%s}' % (self._injection, kept))
 
     def _with_type(self, body: bytes, api_version: str | UnsetType, kind: str | UnsetType) -> bytes:
@@ -221,7 +220,7 @@ class ItemDecoder:
             return body
         # Items of the lists of built-in kinds have neither.
         if api_version is not UNSET or kind is not UNSET:
-            body = _without_members(body, _TYPE_NAMES)
+            body = without_members(body, _TYPE_NAMES)
         return self._injection + body[body.index(b"{") + 1 :]
 
     def _check_type(self, api_version: str | UnsetType, kind: str | UnsetType) -> None:
@@ -269,13 +268,15 @@ class EventDecoder:
             raise MalformedError(f"a watch event cannot be read: {_cause(error)}") from error
         _check_no_repeated_key(line)
         body = bytes(decoded.object)
+        if decoded.type == "ERROR":
+            return StreamError(read_status(body))
+        if not body:
+            raise UnexpectedError("a watch event without an object")
         event = _ITEM_EVENTS.get(decoded.type)
         if event is not None:
             return event(self._decode_item(body))
         if decoded.type == "BOOKMARK":
             return _bookmark(body)
-        if decoded.type == "ERROR":
-            return StreamError(read_status(body))
         raise UnexpectedError(f"a watch event of the unknown type {decoded.type[:32]!r}")
 
 
@@ -319,66 +320,3 @@ def _check_no_repeated_key(line: bytes) -> None:
     for key in (b'"type"', b'"object"'):
         if keys.count(key) > 1:
             raise UnexpectedError(f"a watch event with {key.decode()} more than once")
-
-
-def _cut_from_object(data: bytes, value: bytes) -> bytes:
-    """Cut metadata.managedFields, whose value is known, out of an object."""
-    cut = _cut_only_one(data, value)
-    if cut is not None:
-        return cut
-    kept = data
-    # From the last to the first, so that the offsets of those still to come stay right.
-    for member in reversed(list(members(data))):
-        if _key(data, member) == "metadata":
-            kept = _without_members(kept, _MANAGED_NAMES, member.value_start)
-    return kept
-
-
-def _cut_from_metadata(metadata: bytes, value: bytes) -> bytes:
-    cut = _cut_only_one(metadata, value)
-    return _without_members(metadata, _MANAGED_NAMES) if cut is None else cut
-
-
-def _cut_only_one(data: bytes, value: bytes) -> bytes | None:
-    """Cut the first managedFields if it must be the one whose value was decoded; None if in doubt.
-
-    Behind a comma or an opening brace, the quoted name with its colon is a key and never part of a
-    string. It is the right one if it has the value, and what is left neither has the name again nor
-    could have it in another way of writing.
-    """
-    start = data.find(_MANAGED_KEY)
-    end = start + len(_MANAGED_KEY) + len(value)
-    if start < 1 or data[start + len(_MANAGED_KEY) : end] != value:
-        return None
-    before, after = data[start - 1], data[end]
-    if before == _COMMA:
-        kept = data[: start - 1] + data[end:]
-    elif before == _OPENING_BRACE and after == _COMMA:
-        kept = data[:start] + data[end + 1 :]
-    elif before == _OPENING_BRACE and after == _CLOSING_BRACE:
-        kept = data[:start] + data[end:]
-    else:
-        return None
-    # The search for a single byte first: it is many times faster, and most objects have no
-    # backslash.
-    has_escapes = b"\\" in kept and any(escape in kept for escape in _ESCAPED_LETTERS)
-    return None if has_escapes or b"managedFields" in kept else kept
-
-
-def _without_members(data: bytes, names: tuple[str, ...], start: int = 0) -> bytes:
-    """Cut the members of these names out of the object at `start`, however they are written."""
-    end = skip_whitespace(data, start) + 1
-    pieces = [data[:end]]
-    for member in members(data, start):
-        if _key(data, member) not in names:
-            gap = data[end : member.key_start]
-            # Whitespace and the comma, which the first one does not need.
-            pieces.append(gap if len(pieces) > 1 else gap.replace(b",", b""))
-            pieces.append(data[member.key_start : member.value_end])
-        end = member.value_end
-    pieces.append(data[end:])
-    return b"".join(pieces)
-
-
-def _key(data: bytes, member: Member) -> str:
-    return msgspec.json.decode(data[member.key_start : member.key_end], type=str)

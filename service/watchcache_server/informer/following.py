@@ -99,8 +99,8 @@ class Following(Recovery):
                 self._outbox.add(CloseStream())
             self._end()
             plan.position.ask_newest()
-            self._outbox.add(Count("relist", Reason.STALE_LIST))
-            self._set_syncing(Reason.STALE_LIST, "the list was older than what is known")
+            self._outbox.add(Count("relist", Reason.SERVER_BEHIND))
+            self._set_syncing(Reason.SERVER_BEHIND, "the list was older than what is known")
             self._wait()
             return False
         self._has_staged = False

@@ -217,7 +217,7 @@ class Recovery:
         self._set_syncing(verdict.reason, "the objects must be listed again", verdict.message)
         # A version that the server does not have is dropped at once; that it lags behind takes
         # time.
-        has_reason_to_wait = verdict.reason in (Reason.STALE_LIST, Reason.SERVER_ERROR)
+        has_reason_to_wait = verdict.reason in (Reason.SERVER_BEHIND, Reason.SERVER_ERROR)
         if doing is Doing.WATCH or has_reason_to_wait or not asked_for_floor:
             self._wait(at_least=verdict.retry_after_seconds)
         else:
