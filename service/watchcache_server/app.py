@@ -1,9 +1,9 @@
 """Wires the parts of the service, and alone knows in which order they start and stop.
 
-    async with running(settings, reporter=reporter, access_reporter=access_reporter) as app:
-        app.addresses           # what gRPC listens on, ports chosen
-        ...
-    # drained and closed
+async with running(settings, reporter=reporter, access_reporter=access_reporter) as app:
+    app.addresses           # what gRPC listens on, ports chosen
+    ...
+# drained and closed
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from watchcache_server.clusters.cluster import ClusterOptions
 from watchcache_server.clusters.registry import ClusterRegistry, open_clusters
 from watchcache_server.extensions.extension import Clock
 from watchcache_server.extensions.registry import ExtensionRegistry
@@ -29,7 +30,6 @@ from watchcache_server.settings import Settings
 __all__ = ["App", "running"]
 
 _PROBE_SECONDS: Final = 15.0
-_DRAIN_STEP_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,13 @@ async def running(
     clusters = await open_clusters(
         settings.kubeconfig,
         default=settings.default_cluster,
-        limits=Limits(
-            connect_seconds=settings.connect_seconds, response_seconds=settings.response_seconds
+        options=ClusterOptions(
+            limits=Limits(
+                connect_seconds=settings.connect_seconds,
+                response_seconds=settings.response_seconds,
+            ),
+            token_lifetime_seconds=settings.token_lifetime_seconds,
         ),
-        token_lifetime_seconds=settings.token_lifetime_seconds,
         reporter=access_reporter,
     )
     registry = ExtensionRegistry(
@@ -113,7 +116,5 @@ async def _drain(app: App) -> None:
     """Let every stream say where to resume, then stop."""
     await app.server.not_serving()
     app.registry.drain()
-    deadline = time.monotonic() + app.settings.drain_seconds
-    while app.service.watching.stream_count and time.monotonic() < deadline:
-        await asyncio.sleep(_DRAIN_STEP_SECONDS)
+    await app.service.watching.wait_idle(app.settings.drain_seconds)
     await app.server.stop(0)

@@ -1,8 +1,9 @@
 """Settings of the allocator and the garbage collector that a cache wants.
 
-Measured in docs/performance.md: with glibc's defaults, buffers of a finished sync stay resident (the threshold
-above which memory goes back to the system grows by itself), and every thread gets an arena of its own. The
-collector has next to nothing to find here, since entries are kept out of its sight, so it runs less often.
+Measured in docs/performance.md: with glibc's defaults, buffers of a finished sync stay resident
+(the threshold above which memory goes back to the system grows by itself), and every thread gets an
+arena of its own. The collector has next to nothing to find here, since entries are kept out of its
+sight, so it runs less often.
 """
 
 from __future__ import annotations

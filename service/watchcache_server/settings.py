@@ -1,8 +1,8 @@
 """Settings of the service: every limit and every choice, each with a name, a default and a reason.
 
 A setting is given by a flag (`--max-extensions 10`), by an environment variable
-(`WATCHCACHE_MAX_EXTENSIONS=10`) or in a TOML file (`max_extensions = 10`), in this order of precedence.
-docs/settings.md is made from this module.
+(`WATCHCACHE_MAX_EXTENSIONS=10`) or in a TOML file (`max_extensions = 10`), in this order of
+precedence. docs/settings.md is made from this module.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Settings:
     # Where it listens
     listen: tuple[str, ...] = _setting(
         ("127.0.0.1:7443",),
-        "gRPC addresses: loopback host:port or unix:PATH. Any other address is refused, since callers "
-        "are not authenticated yet.",
+        "gRPC addresses: loopback host:port or unix:PATH. Any other address is refused, since "
+        "callers are not authenticated yet.",
     )
     http_listen: str = _setting(
         "127.0.0.1:8080", "Loopback address of /metrics, /healthz and /readyz; empty for none."

@@ -1,0 +1,1 @@
+"""Extensions: what tenants register, and the informers that serve it."""

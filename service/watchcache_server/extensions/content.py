@@ -1,8 +1,8 @@
 """Content: the watch set that manifests stand for.
 
-Only apiVersion, kind, metadata.name and metadata.namespace of each object are read. Text is parsed without
-resolving types or merge keys, so that no document can grow while it is read; what is shared by an alias
-stays shared. Parsing a megabyte takes a tenth of a second: call this in a thread.
+Only apiVersion, kind, metadata.name and metadata.namespace of each object are read. Text is parsed
+without resolving types or merge keys, so that no document can grow while it is read; what is shared
+by an alias stays shared. Parsing a megabyte takes a tenth of a second: call this in a thread.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Reference(NamedTuple):
 class _Loader(yaml.CBaseLoader):
     """Every scalar stays text, and a key may appear once."""
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
         for key_node, _ in getattr(node, "value", ()):
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
@@ -93,7 +93,8 @@ def watches_of(
     if not references:
         raise InvalidRequestError.of(
             _FIELD,
-            "there is no object in it; give at least one, or set no watch set to close all informers",
+            "there is no object in it; give at least one, or no watch set at all to close all "
+            "informers",
             reason="INVALID_MANIFESTS",
         )
     return _watches(references, only_these_objects=only_these_objects, projection=projection)
@@ -118,11 +119,9 @@ def _documents(manifests: bytes) -> Iterator[tuple[str, Any]]:
             return
     try:
         _check_nesting(text)
-        index = 0
-        for document in yaml.load_all(text, Loader=_Loader):
+        for index, document in enumerate(yaml.load_all(text, Loader=_Loader)):
             if document not in ("", "null", "~"):
                 yield str(index), document
-            index += 1
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark is not None else ""

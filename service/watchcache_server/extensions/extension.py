@@ -1,7 +1,7 @@
 """One registered extension: its spec, its store, its informers, and the news of both.
 
-It holds state and waits for nothing. Who starts and stops the informers is the registry's business; what they
-read arrives through `Informer`, which is the one writer of its source.
+It holds state and waits for nothing. Who starts and stops the informers is the registry's business;
+what they read arrives through `Informer`, which is the one writer of its source.
 """
 
 from __future__ import annotations

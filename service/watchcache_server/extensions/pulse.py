@@ -1,9 +1,9 @@
 """A pulse: wakes everybody who waits for news of an extension, at a bounded rate.
 
-Whoever waits has looked before and found nothing new, and nothing can happen between its look and its wait,
-since both are on one event loop. News at rest wake at once; in a stream of news wake-ups keep a distance that
-grows with the number of those who wait, so that their number times their rate stays bounded and
-what they find is worth a message.
+Whoever waits has looked before and found nothing new, and nothing can happen between its look and
+its wait, since both are on one event loop. News at rest wake at once; in a stream of news wake-ups
+keep a distance that grows with the number of those who wait, so that their number times their rate
+stays bounded and what they find is worth a message.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """All extensions: Register and Deregister, and the tasks of their informers.
 
-Register changes what is registered in one step that waits for nothing, so that two calls for one extension
-come one after the other without any lock; what has to be asked of an API server is asked before. Each
-informer is a task of its own under a supervisor: nothing that happens to one holds up another.
+Register changes what is registered in one step that waits for nothing, so that two calls for one
+extension come one after the other without any lock; what has to be asked of an API server is asked
+before. Each informer is a task of its own under a supervisor: nothing that happens to one holds up
+another.
 """
 
 from __future__ import annotations
@@ -170,8 +171,8 @@ class ExtensionRegistry:
         if len(sources) > self._settings.max_sources:
             raise LimitExceededError(
                 f"extension {key}",
-                f"the spec needs {len(sources)} informers, more than the {self._settings.max_sources} "
-                "that an extension may have; watch all namespaces with one, or register several "
+                f"the spec needs {len(sources)} informers, more than the "
+                f"{self._settings.max_sources} that an extension may have; watch all namespaces with one, or register several "
                 "extensions",
                 setting="max_sources",
             )

@@ -15,8 +15,8 @@ __all__ = ["SourceStatus", "extension_state"]
 class SourceStatus:
     """State and contact of one informer. Times are seconds since 1970.
 
-    `version` is the extension's count of status changes when this one changed last; contact alone does not
-    count as a change. `missing_verbs` is what a ServiceAccount lacks while FORBIDDEN.
+    `version` is the extension's count of status changes when this one changed last; contact alone
+    does not count as a change. `missing_verbs` is what a ServiceAccount lacks while FORBIDDEN.
     """
 
     state: SourceState = SourceState.PENDING

@@ -1,4 +1,7 @@
-"""Trains dictionaries for sources, off the event loop, and brings old entries to the new codec in slices."""
+"""Trains dictionaries for sources off the event loop, and brings their entries up to date.
+
+Both go on beside everything else: training in a thread, the entries in slices.
+"""
 
 from __future__ import annotations
 
@@ -45,5 +48,7 @@ class Trainer:
         if not source.adopt(dictionary, samples):
             return
         entries = source.recodable()
-        while source.recode(entries, _SLICE_ENTRIES):
+        is_more = True
+        while is_more:
+            is_more = source.recode(entries, _SLICE_ENTRIES)
             await asyncio.sleep(0)

@@ -214,7 +214,10 @@ class InformerRunner:
         clock: Callable[[], float],
         jitter: Callable[[], float],
     ) -> None:
-        """`service_account` is `namespace/name` for messages; empty for the cluster's own identity."""
+        """Prepare a task that has not started.
+
+        `service_account` is `namespace/name` for messages; empty for the cluster's own identity.
+        """
         self._spec = spec
         self._access = access
         self._discovery = discovery
@@ -289,51 +292,57 @@ class InformerRunner:
     # Effects
 
     def _perform(self, effects: list[Effect]) -> None:
-        sink = self._sink
         for effect in effects:
             match effect:
-                case Apply():
-                    sink.contact()
-                    sink.apply(effect.deltas, self._read_at)
-                    if self._spec.is_selecting:
-                        self._verify.set()
-                case Advance():
-                    sink.contact()
-                case Stage():
-                    sink.contact()
-                    sink.stage(effect.items)
-                case Unstage():
-                    sink.unstage(effect.items)
-                case CommitSync():
-                    sink.contact()
-                    sink.commit(self._read_at)
-                    self._give_turn_back()
-                    if self._spec.is_selecting:
-                        self._verify.set()
-                case DiscardSync():
-                    sink.discard()
-                    self._give_turn_back()
+                case Discover() | RefreshToken() | List() | Watch():
+                    self._next = effect
+                    self._wake.set()
+                case Wait():
+                    self._set_alarm(effect.seconds)
+                case CloseStream():
+                    self._close()
                 case SetState():
-                    sink.set_state(
+                    self._sink.set_state(
                         effect.state,
                         effect.reason,
                         effect.message,
                         missing_verbs=effect.missing_verbs,
                         next_attempt_seconds=effect.next_attempt_seconds,
                     )
-                case Purge():
-                    sink.purge(effect.reason)
                 case Count():
-                    sink.counted(effect.event, effect.reason)
+                    self._sink.counted(effect.event, effect.reason)
                 case Remember():
                     self._remember(effect.list_seconds)
-                case Wait():
-                    self._set_alarm(effect.seconds)
-                case CloseStream():
-                    self._close()
-                case Discover() | RefreshToken() | List() | Watch():
-                    self._next = effect
-                    self._wake.set()
+                case _:
+                    self._deliver(effect)
+
+    def _deliver(
+        self, effect: Apply | Advance | Stage | Unstage | CommitSync | DiscardSync | Purge
+    ) -> None:
+        """Pass on what concerns the objects."""
+        sink = self._sink
+        match effect:
+            case Apply():
+                sink.contact()
+                sink.apply(effect.deltas, self._read_at)
+                self._verify.set()
+            case Advance():
+                sink.contact()
+            case Stage():
+                sink.contact()
+                sink.stage(effect.items)
+            case Unstage():
+                sink.unstage(effect.items)
+            case CommitSync():
+                sink.contact()
+                sink.commit(self._read_at)
+                self._give_turn_back()
+                self._verify.set()
+            case DiscardSync():
+                sink.discard()
+                self._give_turn_back()
+            case Purge():
+                sink.purge(effect.reason)
 
     def _remember(self, seconds: float) -> None:
         spec = self._spec
@@ -420,8 +429,8 @@ class InformerRunner:
                     NotServed(message=f"version {spec.version} is not served; served: {served}")
                 )
             case NothingServed(hints):
-                near = f"; served is {', '.join(hints)}" if hints else ""
-                self._discovered(NotServed(message=f"the cluster does not serve it{near}"))
+                near = f"near names: {', '.join(hints)}" if hints else ""
+                self._discovered(NotServed(message=near))
             case DiscoveryFailed(error):
                 self._failed(error)
 
@@ -633,7 +642,7 @@ class InformerRunner:
     # Objects that left an upstream selector
 
     async def _verify_forever(self) -> None:
-        """Ask for each object that left a selector by name: only a GET tells whether it is deleted."""
+        """Ask by name for each object that left a selector: only a GET tells what became of it."""
         places = asyncio.Semaphore(_VERIFY_PARALLEL)
         while True:
             await self._verify.wait()

@@ -1,7 +1,7 @@
 """What the parts of the service tell about themselves.
 
-The parts know this narrow interface only; `metrics` and `logs` turn what they hear into series and lines. No
-method raises, waits, or is given a token or an object's body.
+The parts know this narrow interface only; `metrics` and `logs` turn what they hear into series and
+lines. No method raises, waits, or is given a token or an object's body.
 """
 
 from __future__ import annotations

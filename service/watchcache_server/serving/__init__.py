@@ -1,0 +1,1 @@
+"""Serving: the contract over gRPC, and the pages for operators over HTTP."""

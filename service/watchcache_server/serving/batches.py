@@ -1,7 +1,8 @@
 """Batches: the next message of a subscriber, made once for all who stand at the same place.
 
-What `advance` returns depends on the store, the filter and the cursor only, and stays true for ever; so the
-message made of it is kept, by these, for whoever comes to the same place within a while.
+What `advance` returns depends on the store, the filter and the cursor only, and stays true for
+ever; so the message made of it is kept, by these, for whoever comes to the same place within a
+while.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["Batch", "BatchCache", "resume_token"]
 
 
 class Batch(NamedTuple):
-    """One step of a subscriber: a message (empty when there is nothing to say) and what comes after."""
+    """One step of a subscriber: a message, empty when there is nothing to say, and what follows."""
 
     message: bytes
     event_count: int

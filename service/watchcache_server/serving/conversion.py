@@ -1,7 +1,7 @@
 """Between the messages of the contract and the values of the core.
 
-What comes in is checked field by field: every rule that is broken is collected, so that a caller is told of
-all of them at once. What goes out is a plain translation.
+What comes in is checked field by field: every rule that is broken is collected, so that a caller is
+told of all of them at once. What goes out is a plain translation.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import asyncio
 from typing import Final
 
 from google.protobuf import duration_pb2, timestamp_pb2
-from watchcache.v1alpha1 import event_pb2, extension_pb2, watch_cache_service_pb2
 
+from watchcache.v1alpha1 import event_pb2, extension_pb2, watch_cache_service_pb2
 from watchcache_server.extensions.content import watches_of
 from watchcache_server.informer.filters import Filter
 from watchcache_server.model.errors import FieldViolation, InvalidRequestError

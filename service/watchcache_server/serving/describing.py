@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from watchcache.v1alpha1 import extension_pb2
-
 from watchcache_server.clusters.registry import ClusterRegistry
 from watchcache_server.extensions.extension import Extension, Informer
 from watchcache_server.extensions.registry import ExtensionRegistry

@@ -1,8 +1,8 @@
 """The one place that turns errors into gRPC statuses, and the boundary that every RPC runs in.
 
-Each status carries exactly one ErrorInfo (domain "watchcache", a stable reason) and, where they help, one detail
-of another kind; the table is in watch_cache_service.proto. A fault of ours is told as INTERNAL with a number
-under which it is logged, and nothing of what went wrong.
+Each status carries exactly one ErrorInfo (domain "watchcache", a stable reason) and, where they
+help, one detail of another kind; the table is in watch_cache_service.proto. A fault of ours is told
+as INTERNAL with a number under which it is logged, and nothing of what went wrong.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ import time
 from typing import Final
 
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
-
 from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.model.errors import InvalidRequestError, ServiceDrainingError
 from watchcache_server.model.names import dns_label_problem, dns_subdomain_problem

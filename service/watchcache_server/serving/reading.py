@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Final
 
 import msgspec
+
 from watchcache.v1alpha1 import event_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
-
 from watchcache_server.extensions.extension import Extension, Informer
 from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.informer.filters import Filter

@@ -23,8 +23,8 @@ _HEALTH_SECONDS: Final = 1.0
 def check_address(address: str) -> str:
     """Return an address that only this machine can reach, in gRPC's form.
 
-    Raises SettingsError for any other: callers are not authenticated, and whoever can connect can read
-    everything that any extension holds.
+    Raises SettingsError for any other: callers are not authenticated, and whoever can connect can
+    read everything that any extension holds.
     """
     if address.startswith("unix:"):
         path = address.removeprefix("unix:")
@@ -34,7 +34,8 @@ def check_address(address: str) -> str:
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
         raise SettingsError(
-            f"address {address!r} is neither HOST:PORT nor unix:PATH; use for example 127.0.0.1:7443"
+            f"address {address!r} is neither HOST:PORT nor unix:PATH; use for example "
+            "127.0.0.1:7443"
         )
     if host == "localhost":
         return address

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import grpc
 from google.protobuf.message import Message
-from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 
+from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.clusters.errors import UnknownClusterError
 from watchcache_server.clusters.registry import ClusterRegistry
 from watchcache_server.extensions.extension import Extension
@@ -124,24 +124,22 @@ class WatchCacheService:
     async def _bounded(self, name: str, kind: str, context: Context, work: Awaitable[Any]) -> Any:
         """Run a method; turn what it raises into a status; count it."""
         started = time.monotonic()
-        code = "OK"
         self._reporter.rpc_started(name, kind)
+        code = "CANCELLED"
         try:
-            return await work
+            answer = await work
+            code = "OK"
+            return answer
         except (ServiceError, UnknownClusterError) as error:
             status = status_of(error)
-        except asyncio.CancelledError:
-            code = "CANCELLED"
-            raise
+            code = status.code.name
         except Exception as error:  # noqa: BLE001 (the boundary of RPCs)
             incident = uuid.uuid4().hex[:12]
             self._reporter.rpc_failed(name, incident, error)
             status = internal_status(incident)
+            code = status.code.name
         finally:
-            if code != "OK":
-                self._reporter.rpc_handled(name, kind, code, time.monotonic() - started)
-        code = status.code.name
-        self._reporter.rpc_handled(name, kind, code, time.monotonic() - started)
+            self._reporter.rpc_handled(name, kind, code, time.monotonic() - started)
         await context.abort(status.code, status.details, status.trailing_metadata)
         raise AssertionError("abort always raises")
 
@@ -191,7 +189,7 @@ class WatchCacheService:
     ) -> pb.ListExtensionsResponse:
         return self._listing.list(request)
 
-    async def _list_clusters(self, request: pb.ListClustersRequest) -> pb.ListClustersResponse:
+    async def _list_clusters(self, _: pb.ListClustersRequest) -> pb.ListClustersResponse:
         return pb.ListClustersResponse(
             clusters=cluster_messages(self._clusters, self._registry, self._wall_clock())
         )

@@ -1,8 +1,9 @@
 """Watch: one subscriber's stream.
 
-A stream owns a cursor, what it has said of the informers' states, and nothing else. It looks for something to
-say until there is nothing, then waits for the pulse of its extension. What it writes is bytes that may be shared
-with others; a write that its reader does not take for too long ends the stream, and a later one resumes.
+A stream owns a cursor, what it has said of the informers' states, and nothing else. It looks for
+something to say until there is nothing, then waits for the pulse of its extension. What it writes
+is bytes that may be shared with others; a write that its reader does not take for too long ends the
+stream, and a later one resumes.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import asyncio
 from typing import Final, NamedTuple, Protocol
 
 from google.protobuf.message import Message
-from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 
+from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.informer.filters import Filter
@@ -71,6 +72,16 @@ class Watching:
             max_bytes=settings.batch_cache_bytes, batch_bytes=settings.batch_bytes
         )
         self.stream_count = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def wait_idle(self, seconds: float) -> None:
+        """Wait until no stream is open, but no longer than so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            return
 
     @property
     def cached_bytes(self) -> int:
@@ -90,12 +101,25 @@ class Watching:
         start = _start(extension, wanted, request.resume_token)
         self._admit(extension)
         self.stream_count += 1
+        self._idle.clear()
         extension.subscribed()
         try:
-            stream = _Stream(self, extension, wanted, view, start, interval, writer)
-            await stream.run()
+            await _Stream(
+                registry=self._registry,
+                reporter=self._reporter,
+                batches=self._batches,
+                stalled_seconds=self._settings.stalled_write_seconds,
+                extension=extension,
+                wanted=wanted,
+                view=view,
+                start=start,
+                bookmark_seconds=interval,
+                writer=writer,
+            ).run()
         finally:
             self.stream_count -= 1
+            if not self.stream_count:
+                self._idle.set()
             self._registry.unsubscribed(extension)
 
     def _admit(self, extension: Extension) -> None:
@@ -154,7 +178,11 @@ class _Stream:
 
     def __init__(
         self,
-        watching: Watching,
+        *,
+        registry: ExtensionRegistry,
+        reporter: Reporter,
+        batches: BatchCache,
+        stalled_seconds: float,
         extension: Extension,
         wanted: Filter,
         view: View,
@@ -162,10 +190,10 @@ class _Stream:
         bookmark_seconds: float,
         writer: Writer,
     ) -> None:
-        self._registry = watching._registry
-        self._reporter = watching._reporter
-        self._batches = watching._batches
-        self._stalled_seconds = watching._settings.stalled_write_seconds
+        self._registry = registry
+        self._reporter = reporter
+        self._batches = batches
+        self._stalled_seconds = stalled_seconds
         self._extension = extension
         self._wanted = wanted
         self._view = view

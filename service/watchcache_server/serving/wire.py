@@ -1,8 +1,8 @@
 """Writing protobuf messages of the Watch stream by hand, once for all subscribers.
 
-A protobuf message is a run of fields, so messages can be put together from parts that were encoded before: the
-key of a source, an event, a batch. The result is byte for byte what the generated classes would
-write (tested), at a hundredth of the time.
+A protobuf message is a run of fields, so messages can be put together from parts that were encoded
+before: the key of a source, an event, a batch. The result is byte for byte what the generated
+classes would write (tested), at a hundredth of the time.
 """
 
 from __future__ import annotations
