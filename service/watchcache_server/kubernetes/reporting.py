@@ -33,7 +33,11 @@ class AccessReporter(RequestReporter, Protocol):
     def token_issued(
         self, cluster: str, namespace: str, name: str, lifetime_seconds: float
     ) -> None:
-        """Hear of a new token of a ServiceAccount; one after another is a rotation."""
+        """Hear of a new token of a ServiceAccount, the first or a further one."""
+        ...
+
+    def token_rotated(self, cluster: str, namespace: str, name: str) -> None:
+        """Hear that a new token took the place of the one in use."""
         ...
 
     def token_failed(self, cluster: str, namespace: str, name: str, reason: str) -> None:
@@ -68,6 +72,9 @@ class SilentReporter:
     def token_issued(
         self, cluster: str, namespace: str, name: str, lifetime_seconds: float
     ) -> None:
+        """Ignore it."""
+
+    def token_rotated(self, cluster: str, namespace: str, name: str) -> None:
         """Ignore it."""
 
     def token_failed(self, cluster: str, namespace: str, name: str, reason: str) -> None:

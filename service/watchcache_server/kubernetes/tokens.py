@@ -250,10 +250,13 @@ class ServiceAccountCredentials:
 
     def _take(self, granted: GrantedToken, requested_at: float) -> None:
         self._schedule.issued(requested_at, granted.lifetime_seconds, jitter=self._tokens.jitter())
+        is_rotation = self._header is not None
         self._header = bearer(granted.token)
         self._error = None
         reporter = self._tokens.reporter
         reporter.token_issued(self.cluster, self.namespace, self.name, granted.lifetime_seconds)
+        if is_rotation:
+            reporter.token_rotated(self.cluster, self.namespace, self.name)
         if self.uid and granted.uid and granted.uid != self.uid:
             self.recreations += 1
             reporter.service_account_recreated(self.cluster, self.namespace, self.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -128,8 +127,6 @@ class WatchCacheService:
         code = "CANCELLED"
         try:
             answer = await work
-            code = "OK"
-            return answer
         except (ServiceError, UnknownClusterError) as error:
             status = status_of(error)
             code = status.code.name
@@ -138,6 +135,9 @@ class WatchCacheService:
             self._reporter.rpc_failed(name, incident, error)
             status = internal_status(incident)
             code = status.code.name
+        else:
+            code = "OK"
+            return answer
         finally:
             self._reporter.rpc_handled(name, kind, code, time.monotonic() - started)
         await context.abort(status.code, status.details, status.trailing_metadata)
