@@ -19,6 +19,8 @@ from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
 
 __all__ = ["Connection", "connect"]
 
+_LEAST_KEEPALIVE_SECONDS = 10.0
+
 
 def connect(
     address: str | None = None,
@@ -35,11 +37,18 @@ def connect(
     call, `keepalive` is the time after which a silent connection is probed; a probe has half as
     long to be answered. Nothing is sent before the first call. Raises ConnectionSettingsError.
     """
+    keepalive_seconds = seconds_of(keepalive, field="keepalive")
+    if keepalive_seconds < _LEAST_KEEPALIVE_SECONDS:
+        raise ConnectionSettingsError(
+            f"keepalive is {keepalive!r}; the service closes connections that are probed more often "
+            f"than every {_LEAST_KEEPALIVE_SECONDS:g} s",
+            reason="INVALID_KEEPALIVE",
+        )
     return Connection(
         address or os.environ.get("WATCHCACHE_ADDRESS") or DEFAULT_ADDRESS,
         ca_file=ca_file or os.environ.get("WATCHCACHE_CA_FILE") or None,
         timeout_seconds=seconds_of(timeout, field="timeout"),
-        keepalive_seconds=seconds_of(keepalive, field="keepalive"),
+        keepalive_seconds=keepalive_seconds,
     )
 
 

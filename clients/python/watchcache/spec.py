@@ -33,7 +33,7 @@ class Resource:
 
     It is named by `name`: the plural or the kind, with its group and perhaps a version
     ("deployments.apps", "deployments.v1.apps", "pods", "Deployment.apps"). `namespaces` and
-    `projection` are those of the registration if not given; no namespaces at all, `()`, means all of
+    `projection` are those of the registration if not given; an empty one, `()`, means all of
     them, and is what a cluster-scoped resource needs.
     """
 

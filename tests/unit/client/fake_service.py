@@ -1,9 +1,11 @@
 """A watchcache service that does what a test tells it: scripts instead of informers.
 
-Each Watch call takes the next script. A script is a list of steps: a message to send, an error to end
-with, or a function to await. After its last step a stream stays open and silent, as a peer does that
-has vanished; `End` ends it. The requests that came are kept for the test to look at.
+Each Watch call takes the next script. A script is a list of steps: a message to send, an error to
+end with, or a function to await. After its last step a stream stays open and silent, as a peer
+does that has vanished; `End` ends it. The requests that came are kept for the test to look at.
 """
+
+# ruff: noqa: N802  # the methods are named as in the contract
 
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ import grpc
 import grpc.aio
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
+
 from watchcache.v1alpha1 import event_pb2, extension_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
 from watchcache.v1alpha1.watch_cache_service_pb2_grpc import (
@@ -152,6 +155,7 @@ async def serving(service: FakeService, address: str = "127.0.0.1:0") -> AsyncIt
 
 
 def started(mode: str = "SNAPSHOT", interval: float = 30.0) -> service_pb2.WatchResponse:
+    """Return the first message of a stream."""
     response = service_pb2.WatchResponse()
     response.started.mode = service_pb2.StartMode.Value(f"START_MODE_{mode}")
     response.started.extension_uid = "extension-1"
@@ -162,6 +166,7 @@ def started(mode: str = "SNAPSHOT", interval: float = 30.0) -> service_pb2.Watch
 def source(
     resource: str = "pods", state: str = "LIVE", *, namespace: str = "", **fields: Any
 ) -> service_pb2.WatchResponse:
+    """Return a message about an informer."""
     return service_pb2.WatchResponse(
         source_status=source_status(resource, state, namespace=namespace, **fields)
     )
@@ -170,6 +175,7 @@ def source(
 def source_status(
     resource: str = "pods", state: str = "LIVE", *, namespace: str = "", **fields: Any
 ) -> extension_pb2.SourceStatus:
+    """Return the status of an informer."""
     plural, _, group = resource.partition(".")
     return extension_pb2.SourceStatus(
         cluster=fields.pop("cluster", "hub"),
@@ -194,6 +200,7 @@ def event(
     body: bytes | None = None,
     left: str = "UNSPECIFIED",
 ) -> event_pb2.Event:
+    """Return a change; uid and body are made up from the name."""
     plural, _, group = resource.partition(".")
     uid = uid or f"uid-{name}"
     content = event_pb2.Object(
@@ -214,24 +221,29 @@ def event(
 
 
 def batch(*events: event_pb2.Event, token: bytes = b"") -> service_pb2.WatchResponse:
+    """Return a batch of changes."""
     return service_pb2.WatchResponse(
         batch=service_pb2.EventBatch(events=events, resume_token=token)
     )
 
 
 def synced(token: bytes = b"t0") -> service_pb2.WatchResponse:
+    """Return the end of a snapshot."""
     return service_pb2.WatchResponse(synced=service_pb2.Synced(resume_token=token))
 
 
 def bookmark(token: bytes) -> service_pb2.WatchResponse:
+    """Return a bookmark."""
     return service_pb2.WatchResponse(bookmark=service_pb2.Bookmark(resume_token=token))
 
 
 def reset(reason: str = "HISTORY_EXPIRED") -> service_pb2.WatchResponse:
+    """Return a reset."""
     return service_pb2.WatchResponse(
         reset=service_pb2.Reset(reason=service_pb2.ResetReason.Value(f"RESET_REASON_{reason}"))
     )
 
 
 def draining(token: bytes) -> service_pb2.WatchResponse:
+    """Return the announcement of the end."""
     return service_pb2.WatchResponse(draining=service_pb2.Draining(resume_token=token))
