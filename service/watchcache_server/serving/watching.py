@@ -9,6 +9,7 @@ stream, and a later one resumes.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Final, NamedTuple, Protocol
 
 from google.protobuf.message import Message
@@ -72,6 +73,7 @@ class Watching:
             max_bytes=settings.batch_cache_bytes, batch_bytes=settings.batch_bytes
         )
         self.stream_count = 0
+        self._streams: set[_Stream] = set()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -88,6 +90,10 @@ class Watching:
         """Bytes of messages kept for sharing."""
         return self._batches.bytes
 
+    def lags(self) -> Iterator[tuple[int, float]]:
+        """Yield for each stream how many changes it is behind, and the age of the oldest."""
+        return (stream.lag for stream in self._streams)
+
     async def serve(self, request: pb.WatchRequest, writer: Writer) -> None:
         """Serve one stream until it ends. Raises a ServiceError that says why."""
         key = extension_key(request.namespace, request.name)
@@ -103,20 +109,23 @@ class Watching:
         self.stream_count += 1
         self._idle.clear()
         extension.subscribed()
+        stream = _Stream(
+            registry=self._registry,
+            reporter=self._reporter,
+            batches=self._batches,
+            stalled_seconds=self._settings.stalled_write_seconds,
+            extension=extension,
+            wanted=wanted,
+            view=view,
+            start=start,
+            bookmark_seconds=interval,
+            writer=writer,
+        )
+        self._streams.add(stream)
         try:
-            await _Stream(
-                registry=self._registry,
-                reporter=self._reporter,
-                batches=self._batches,
-                stalled_seconds=self._settings.stalled_write_seconds,
-                extension=extension,
-                wanted=wanted,
-                view=view,
-                start=start,
-                bookmark_seconds=interval,
-                writer=writer,
-            ).run()
+            await stream.run()
         finally:
+            self._streams.discard(stream)
             self.stream_count -= 1
             if not self.stream_count:
                 self._idle.set()
@@ -206,6 +215,18 @@ class _Stream:
         self._has_token = start.is_resumed
         self._status_version = 0
         self._said_at = self._now()
+
+    @property
+    def lag(self) -> tuple[int, float]:
+        """How many changes of its extension it has yet to look at, and the age of the oldest."""
+        store = self._extension.store
+        changes = store.revision - self._cursor.revision
+        if not changes:
+            return 0, 0.0
+        # What the history has dropped is older still; the stream will learn so at its next step.
+        first = max(self._cursor.revision, store.history.first_revision - 1)
+        oldest = next(store.history.since(first))
+        return changes, max(0.0, self._now() - oldest.read_at)
 
     async def run(self) -> None:
         await self._open()
