@@ -33,7 +33,11 @@ def apply_patch(live: Tree, applied: Tree, writer: Tree, *, force: bool, is_cust
     """
     metadata = live["metadata"]
     entries: list[Tree] = metadata.get("managedFields") or []
-    wanted = leaves(applied, is_custom=is_custom)
+    wanted = {
+        path: value
+        for path, value in leaves(applied, is_custom=is_custom).items()
+        if path[-1] != "." or path[-2].startswith("k:")
+    }
     present = leaves(live, is_custom=is_custom)
     others = [entry for entry in entries if not _is_own(entry, writer)]
     contested = {
@@ -75,7 +79,8 @@ def _refuse_conflicts(others: list[Tree], contested: set[Path], *, force: bool) 
         by = f'conflict with "{entry.get("manager")}"'
         if entry.get("subresource"):
             by += f' with subresource "{entry["subresource"]}"'
-        by += f" using {entry.get('apiVersion')}"
+        if entry.get("operation") == "Update":
+            by += f" using {entry.get('apiVersion')}"
         for path in sorted(owned):
             field = _dotted(path)
             causes.append({"reason": "FieldManagerConflict", "message": by, "field": field})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from .options import WriteOptions
 from .resources import Catalog
-from .writer import WriteOptions, Writer
+from .writer import Writer
 
 __all__ = ["bootstrap"]
 

@@ -24,12 +24,15 @@ from .authentication import Authenticator
 from .bootstrap import bootstrap
 from .builtin import BUILTIN_RESOURCES, REVIEW_RESOURCES
 from .certificates import Authority, Credential
+from .commits import Commits
 from .controllers import Controllers
+from .deletion import Deleter
 from .direct import DirectClient
 from .discovery import Discovery
 from .endpoints import Endpoints
 from .errors import ApiError
 from .faults import FaultSet
+from .patching import Patcher
 from .rbac import Authorizer
 from .resources import Catalog
 from .reviews import Reviews
@@ -77,8 +80,10 @@ class DevCluster(DirectClient):
         self.catalog.add(*BUILTIN_RESOURCES, *REVIEW_RESOURCES)
         for resource in BUILTIN_RESOURCES:
             self.storage.table(resource.table)
-        self.writer = Writer(self.storage, self.catalog, clock)
-        super().__init__(self.storage, self.catalog, self.writer)
+        commits = Commits(self.storage, self.catalog, clock)
+        writer = Writer(commits)
+        patcher, deleter = Patcher(commits, writer), Deleter(commits)
+        super().__init__(self.catalog, commits, writer, patcher, deleter)
         self._authority = Authority(name)
         self._tokens = Tokens(self.storage, clock, self.admin_token)
         authorizer = Authorizer(self.storage)
@@ -89,7 +94,13 @@ class DevCluster(DirectClient):
         self._server = Server(
             storage=self.storage,
             endpoints=Endpoints(
-                self.storage, self.catalog, self.writer, self._reviews, fresh_timeout_seconds
+                commits,
+                self.catalog,
+                writer,
+                patcher,
+                deleter,
+                self._reviews,
+                fresh_timeout_seconds,
             ),
             discovery=Discovery(self.catalog),
             authenticator=Authenticator(self._tokens, authorizer),
@@ -101,7 +112,7 @@ class DevCluster(DirectClient):
         self._context = self._authority.server_context(host)
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        bootstrap(self.writer, self.catalog)
+        bootstrap(writer, self.catalog)
 
     async def __aenter__(self) -> Self:
         """Start to listen."""

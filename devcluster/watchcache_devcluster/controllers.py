@@ -15,10 +15,10 @@ from functools import partial
 from typing import Any
 
 from . import definitions
+from .commits import timestamp
 from .definitions import CLEANUP_FINALIZER, CRD_TABLE
 from .resources import Catalog
 from .storage import Change, Key, Record, Storage, Table
-from .writer import timestamp
 
 __all__ = ["Controllers"]
 

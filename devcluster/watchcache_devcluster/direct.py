@@ -11,19 +11,15 @@ from typing import Any
 
 import yaml
 
-from .errors import not_found
+from .commits import Commits
+from .deletion import Deleter
 from .intake import with_type
 from .listing import ListOptions, list_page
+from .options import WriteOptions
+from .patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patcher
 from .resources import Catalog, Resource
-from .storage import Record, Storage
-from .writer import (
-    APPLY_PATCH,
-    JSON_PATCH,
-    MERGE_PATCH,
-    STRATEGIC_PATCH,
-    WriteOptions,
-    Writer,
-)
+from .storage import Record
+from .writer import Writer
 
 __all__ = ["DirectClient"]
 
@@ -34,7 +30,7 @@ _PATCH_TYPES = {
     "merge": MERGE_PATCH,
     "strategic": STRATEGIC_PATCH,
 }
-_OPTIONS = WriteOptions("devcluster")
+_OPTIONS = WriteOptions("devcluster", field_validation="Ignore")
 
 
 class DirectClient:
@@ -44,10 +40,19 @@ class DirectClient:
     namespaced kinds without a namespace given, the object's own or `default` is used.
     """
 
-    def __init__(self, storage: Storage, catalog: Catalog, writer: Writer) -> None:
-        self.__storage = storage
+    def __init__(
+        self,
+        catalog: Catalog,
+        commits: Commits,
+        writer: Writer,
+        patcher: Patcher,
+        deleter: Deleter,
+    ) -> None:
         self.__catalog = catalog
+        self.__commits = commits
         self.__writer = writer
+        self.__patcher = patcher
+        self.__deleter = deleter
 
     async def create(self, resource: str, obj: Tree, namespace: str | None = None) -> Tree:
         """Create an object and return it as stored."""
@@ -60,10 +65,7 @@ class DirectClient:
         """Return an object; 404 if there is none."""
         found = self.__catalog.resolve(resource)
         home = _namespace(found, namespace)
-        record = self.__storage.table(found.table).get((home, name))
-        if record is None:
-            raise not_found(found.group, found.plural, name)
-        return _shown(found, record)
+        return _shown(found, self.__commits.require(found, home, name))
 
     async def replace(
         self,
@@ -97,7 +99,7 @@ class DirectClient:
         if type not in _PATCH_TYPES:
             raise ValueError(f'type is "{type}"; choose one of: {", ".join(_PATCH_TYPES)}')
         body = _typed(found, patch) if type == "apply" else patch
-        record, _ = self.__writer.patch(
+        record, _ = self.__patcher.patch(
             found,
             _namespace(found, namespace),
             name,
@@ -113,7 +115,7 @@ class DirectClient:
     ) -> Tree:
         """Delete an object; `options` are fields of DeleteOptions. Returns its last content."""
         found = self.__catalog.resolve(resource)
-        record, _ = self.__writer.delete(
+        record, _ = self.__deleter.delete(
             found, _namespace(found, namespace), name, options, _OPTIONS
         )
         return _shown(found, record)
@@ -131,7 +133,7 @@ class DirectClient:
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         options = ListOptions.parse(query, found, is_watch=False)
         page = await list_page(
-            self.__storage, self.__storage.table(found.table), namespace, options
+            self.__commits.storage, self.__commits.table(found), namespace, options
         )
         return {
             "apiVersion": found.api_version,

@@ -101,7 +101,7 @@ class Discovery:
     def _resources(self, group: str, version: str) -> Tree:
         served = self._catalog.served(group, version)
         if not served:
-            raise no_such_path()
+            raise self._catalog.missing(group)
         entries: list[Tree] = []
         for resource in sorted(served.values(), key=lambda resource: resource.plural):
             entries += _resource_entries(resource)

@@ -6,40 +6,36 @@ knowing about sockets. Watches are not handled here but by the server, which hol
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
-import yaml
 
 from . import errors
+from .bodies import duplicate_fields, read_delete_options, read_object, read_patch
+from .commits import Commits
+from .deletion import Deleter
 from .listing import ListOptions, list_page
+from .options import WriteOptions
 from .patches import json_patch, merge_patch
+from .patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Patcher
 from .requests import RequestInfo
 from .resources import Catalog, Resource
 from .reviews import Reviews
 from .scales import replicas_of, scale_of
-from .storage import Record, Storage
+from .storage import Record
 from .tokens import User
 from .views import View, negotiate
-from .writer import (
-    APPLY_PATCH,
-    JSON_PATCH,
-    MERGE_PATCH,
-    STRATEGIC_PATCH,
-    WriteOptions,
-    Writer,
-)
+from .writer import Writer
 
-__all__ = ["Endpoints", "Reply", "read_body"]
+__all__ = ["Call", "Endpoints", "Reply"]
 
 _encode = msgspec.json.Encoder().encode
-_READABLE = ("application/json", "application/yaml")
+_JSON = frozenset({"", "*/*", "application/json"})
 _RETURNS_DELETED = frozenset(
     {"persistentvolumeclaims", "persistentvolumes", "pods", "serviceaccounts", "services"}
 )
-_PATCHES = frozenset({APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +45,7 @@ class Reply:
     status: int
     pieces: Iterable[bytes]
     media_type: str = "application/json"
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,49 +58,21 @@ class Call:
     name: str
     query: Mapping[str, str]
     view: View
-    body: Any
+    data: bytes
     media_type: str
     user: User
     agent: str
 
     def write_options(self) -> WriteOptions:
-        """Return what the query says about a write.
+        """Return what the query says about a write (see `WriteOptions.parse`)."""
+        duplicates: tuple[str, ...] = ()
+        if self.query.get("fieldValidation") == "Strict" and self.media_type in _JSON:
+            duplicates = duplicate_fields(self.data)
+        return WriteOptions.parse(self.query, self.agent, self.info.verb, duplicates)
 
-        Raises:
-            ApiError: 422 for a `dryRun` that is not `All`.
-        """
-        dry_run = self.query.get("dryRun", "")
-        if dry_run not in {"", "All"}:
-            cause = errors.field_invalid(
-                "dryRun",
-                'supported values: "All"',
-                value=f'"{dry_run}"',
-                reason="FieldValueNotSupported",
-            )
-            kind = {"create": "CreateOptions", "delete": "DeleteOptions", "patch": "PatchOptions"}
-            raise errors.invalid_options(kind.get(self.info.verb, "UpdateOptions"), [cause])
-        manager = self.query.get("fieldManager") or self.agent.partition("/")[0] or "unknown"
-        force = self.query.get("force", "").lower() in {"1", "true"}
-        return WriteOptions(manager, dry_run == "All", force)
-
-
-def read_body(data: bytes, media_type: str) -> Any:
-    """Decode the body of a request.
-
-    Raises:
-        ApiError: 415 for a media type that is not understood, 400 for a body that cannot be read.
-    """
-    if not data.strip():
-        return None
-    is_yaml = media_type in {"application/yaml", APPLY_PATCH, "application/apply-patch+json"}
-    if media_type and media_type not in {*_READABLE, *_PATCHES, "*/*"} and not is_yaml:
-        raise errors.unsupported_media_type(_READABLE)
-    try:
-        if is_yaml and not data.lstrip().startswith(b"{"):
-            return yaml.safe_load(data)
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise errors.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+    def object(self) -> Any:
+        """Return the object that the body holds."""
+        return read_object(self.data, self.media_type, self.resource.kind)
 
 
 class Endpoints:
@@ -111,15 +80,20 @@ class Endpoints:
 
     def __init__(
         self,
-        storage: Storage,
+        commits: Commits,
         catalog: Catalog,
         writer: Writer,
+        patcher: Patcher,
+        deleter: Deleter,
         reviews: Reviews,
         fresh_timeout_seconds: float,
     ) -> None:
-        self._storage = storage
+        self._commits = commits
+        self._storage = commits.storage
         self._catalog = catalog
         self._writer = writer
+        self._patcher = patcher
+        self._deleter = deleter
         self._reviews = reviews
         self._fresh_timeout_seconds = fresh_timeout_seconds
 
@@ -132,31 +106,38 @@ class Endpoints:
         resource = self._catalog.find(info.group, info.version, info.resource)
         is_in_namespace = bool(info.namespace) and resource.table != "namespaces"
         if is_in_namespace and not resource.namespaced:
-            raise errors.no_such_path()
+            raise self._catalog.missing(info.group)
         if resource.namespaced and not is_in_namespace:
             if info.path_name:
-                raise errors.no_such_path()
+                raise self._catalog.missing(info.group)
             if info.verb not in {"list", "watch"}:
                 raise errors.method_not_allowed()
         if info.subresource:
             if not _has_subresource(resource, info.subresource):
-                raise errors.no_such_path()
-        elif info.verb not in resource.verbs or (info.verb == "create") == bool(info.path_name):
-            is_named_create = info.verb == "create" and info.path_name
-            if info.verb not in resource.verbs or is_named_create:
-                raise errors.method_not_allowed()
+                if resource.is_custom and resource.table != "":
+                    self._commits.require(resource, info.namespace, info.path_name)
+                raise self._catalog.missing(info.group)
+            return resource
+        needs_name = info.verb in {"delete", "get", "patch", "update"}
+        takes_name = needs_name or info.verb == "watch"
+        if (
+            info.verb not in resource.verbs
+            or (needs_name and not info.path_name)
+            or (info.path_name and not takes_name)
+        ):
+            raise errors.method_not_allowed()
         return resource
 
     async def handle(self, call: Call) -> Reply:
         """Carry out a request, watches excepted."""
         info = call.info
         if info.subresource == "token":
-            answer = self._reviews.request_token(call.namespace, call.name, call.body)
+            answer = self._reviews.request_token(call.namespace, call.name, call.object())
             return Reply(201, [_encode(answer)])
         if info.subresource == "scale":
             return self._scale(call)
         if call.resource.verbs == ("create",):
-            answer = self._reviews.review(call.resource, call.namespace, call.body, call.user)
+            answer = self._reviews.review(call.resource, call.namespace, call.object(), call.user)
             return Reply(201, [_encode(answer)])
         match info.verb:
             case "get":
@@ -164,20 +145,20 @@ class Endpoints:
             case "list":
                 return await self._list(call)
             case "create":
-                record = self._writer.create(
-                    call.resource, call.namespace, call.body, call.write_options()
-                )
-                return self._one(call, record, 201)
+                options = call.write_options()
+                record = self._writer.create(call.resource, call.namespace, call.object(), options)
+                return self._one(call, record, 201, options.warnings)
             case "update":
+                options = call.write_options()
                 record, is_new = self._writer.update(
                     call.resource,
                     call.namespace,
                     call.name,
-                    call.body,
-                    call.write_options(),
+                    call.object(),
+                    options,
                     info.subresource,
                 )
-                return self._one(call, record, 201 if is_new else 200)
+                return self._one(call, record, 201 if is_new else 200, options.warnings)
             case "patch":
                 return self._patch(call)
             case "delete":
@@ -186,15 +167,13 @@ class Endpoints:
                 return await self._delete_collection(call)
         raise errors.method_not_allowed()
 
-    def _one(self, call: Call, record: Record, status: int = 200) -> Reply:
-        return Reply(status, [call.view.render(record), b"\n"])
+    def _one(
+        self, call: Call, record: Record, status: int = 200, warnings: Sequence[str] = ()
+    ) -> Reply:
+        return Reply(status, [call.view.render(record), b"\n"], warnings=warnings)
 
     def _current(self, call: Call) -> Record:
-        table = self._storage.table(call.resource.table)
-        record = table.get((call.namespace, call.name))
-        if record is None:
-            raise errors.not_found(call.resource.group, call.resource.plural, call.name)
-        return record
+        return self._commits.require(call.resource, call.namespace, call.name)
 
     async def _get(self, call: Call) -> Reply:
         version = ListOptions(resource_version=call.query.get("resourceVersion", "")).version()
@@ -225,10 +204,7 @@ class Endpoints:
         return call.namespace if call.namespace or not call.resource.namespaced else None
 
     def _patch(self, call: Call) -> Reply:
-        if call.media_type not in _PATCHES:
-            raise errors.unsupported_media_type(
-                [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
-            )
+        patch = read_patch(call.data, call.media_type)
         if call.media_type == APPLY_PATCH and not call.query.get("fieldManager"):
             cause = errors.field_invalid(
                 "fieldManager", "is required for apply patch", reason="FieldValueRequired"
@@ -239,19 +215,20 @@ class Endpoints:
                 "force", "may not be specified for non-apply patch", reason="FieldValueForbidden"
             )
             raise errors.invalid_options("PatchOptions", [cause])
-        record, is_new = self._writer.patch(
+        options = call.write_options()
+        record, is_new = self._patcher.patch(
             call.resource,
             call.namespace,
             call.name,
-            call.body,
+            patch,
             call.media_type,
-            call.write_options(),
+            options,
             call.info.subresource,
         )
-        return self._one(call, record, 201 if is_new else 200)
+        return self._one(call, record, 201 if is_new else 200, options.warnings)
 
     def _delete_wish(self, call: Call) -> dict[str, Any]:
-        wish = dict(call.body) if isinstance(call.body, dict) else {}
+        wish = read_delete_options(call.data, call.media_type)
         for field in ("propagationPolicy", "gracePeriodSeconds", "orphanDependents"):
             value: Any = call.query.get(field)
             if value is None:
@@ -273,7 +250,7 @@ class Endpoints:
 
     def _delete(self, call: Call) -> Reply:
         wish = self._delete_wish(call)
-        record, is_gone = self._writer.delete(
+        record, is_gone = self._deleter.delete(
             call.resource, call.namespace, call.name, wish, self._delete_options(call, wish)
         )
         if not is_gone or call.resource.table in _RETURNS_DELETED:
@@ -303,7 +280,7 @@ class Endpoints:
         )
         deleted = []
         for record in chosen.records:
-            outcome, _ = self._writer.delete(
+            outcome, _ = self._deleter.delete(
                 call.resource, record.namespace, record.name, wish, options
             )
             deleted.append(outcome)
@@ -315,20 +292,21 @@ class Endpoints:
         tree = current.decode()
         if call.info.verb == "get":
             return Reply(200, [_encode(scale_of(tree))])
-        body = call.body
         if call.info.verb == "patch":
-            shown = scale_of(tree)
+            shown, patch = scale_of(tree), read_patch(call.data, call.media_type)
             is_json_patch = call.media_type == JSON_PATCH
-            body = json_patch(shown, body) if is_json_patch else merge_patch(shown, body)
+            body = json_patch(shown, patch) if is_json_patch else merge_patch(shown, patch)
+        else:
+            body = read_object(call.data, call.media_type, "Scale")
         replicas, version = replicas_of(call.name, body)
-        patch: dict[str, Any] = {"spec": {"replicas": replicas}}
+        change: dict[str, Any] = {"spec": {"replicas": replicas}}
         if version:
-            patch["metadata"] = {"resourceVersion": version}
-        record, _ = self._writer.patch(
+            change["metadata"] = {"resourceVersion": version}
+        record, _ = self._patcher.patch(
             call.resource,
             call.namespace,
             call.name,
-            patch,
+            change,
             MERGE_PATCH,
             call.write_options(),
         )
@@ -338,7 +316,7 @@ class Endpoints:
         self,
         info: RequestInfo,
         query: Mapping[str, str],
-        body: Any,
+        data: bytes,
         *,
         accept: str,
         media_type: str,
@@ -347,7 +325,13 @@ class Endpoints:
     ) -> Call:
         """Put together a `Call`; negotiation and resolution happen here."""
         resource = self.resolve(info)
-        view = negotiate(accept, resource, query.get("includeObject", ""), self._writer.clock)
+        view = negotiate(
+            accept,
+            resource,
+            query.get("includeObject", ""),
+            self._commits.clock,
+            is_list=info.verb in {"deletecollection", "list"},
+        )
         namespace = info.namespace if resource.namespaced else ""
         return Call(
             info,
@@ -356,7 +340,7 @@ class Endpoints:
             info.path_name,
             query,
             view,
-            body,
+            data,
             media_type,
             user,
             agent,

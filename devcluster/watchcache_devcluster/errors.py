@@ -24,6 +24,7 @@ __all__ = [
     "invalid_options",
     "method_not_allowed",
     "no_such_path",
+    "no_such_resource",
     "not_acceptable",
     "not_found",
     "qualified",
@@ -54,16 +55,16 @@ class ApiError(Exception):
         self.code = code
         self.reason = reason
         self.message = message
-        self.details = dict(details or {})
+        self.details: dict[str, Any] | None = None if details is None else dict(details)
         self.list_metadata = dict(list_metadata or {})
         self.retry_after_seconds = retry_after_seconds
         self.plain_text = plain_text
 
     def to_status(self) -> dict[str, Any]:
         """Return the `Status` object of this refusal, keys in the order the real server uses."""
-        details = dict(self.details)
+        details = self.details
         if self.retry_after_seconds is not None:
-            details["retryAfterSeconds"] = self.retry_after_seconds
+            details = {**(details or {}), "retryAfterSeconds": self.retry_after_seconds}
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -72,7 +73,7 @@ class ApiError(Exception):
             "message": self.message,
             "reason": self.reason,
         }
-        if details:
+        if details is not None:
             status["details"] = details
         status["code"] = self.code
         if not self.reason:
@@ -106,9 +107,13 @@ def unauthorized() -> ApiError:
     return ApiError(401, "Unauthorized", "Unauthorized")
 
 
-def forbidden(group: str, resource: str, name: str, why: str) -> ApiError:
+def forbidden(
+    group: str, resource: str, name: str, why: str, causes: Sequence[Cause] = ()
+) -> ApiError:
     """403 about one resource: `why` follows the usual `... is forbidden:`."""
     about = _about(group, resource, name)
+    if causes:
+        about["causes"] = list(causes)
     if not resource:
         return ApiError(403, "Forbidden", f"forbidden: {why}", details=about)
     target = qualified(resource, group)
@@ -119,6 +124,12 @@ def forbidden(group: str, resource: str, name: str, why: str) -> ApiError:
 def no_such_path() -> ApiError:
     """404 of a path that no handler serves; the real server answers it in plain text."""
     return ApiError(404, "NotFound", "404 page not found", plain_text=True)
+
+
+def no_such_resource() -> ApiError:
+    """404 of a path in a built-in group that serves no such version or resource."""
+    message = "the server could not find the requested resource"
+    return ApiError(404, "NotFound", message, details={})
 
 
 def not_found(group: str, resource: str, name: str) -> ApiError:
@@ -134,7 +145,10 @@ def not_found(group: str, resource: str, name: str) -> ApiError:
 def method_not_allowed() -> ApiError:
     """405: this resource does not serve this verb."""
     return ApiError(
-        405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
+        405,
+        "MethodNotAllowed",
+        "the server does not allow this method on the requested resource",
+        details={},
     )
 
 
@@ -245,7 +259,7 @@ def too_large_resource_version(asked: int, current: int) -> ApiError:
     return ApiError(
         504,
         "Timeout",
-        f"Too large resource version: {asked}, current: {current}",
+        f"Timeout: Too large resource version: {asked}, current: {current}",
         details={
             "causes": [
                 {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}

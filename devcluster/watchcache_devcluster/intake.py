@@ -1,100 +1,138 @@
 """What happens to a body between the wire and the rules: shape checks and the storage form.
 
-A body becomes a tree in storage form: without `apiVersion` and `kind`, in the version that is kept.
-Every mistake of shape is an `ApiError` 400 that names the field.
+A body becomes a tree in storage form: without `apiVersion` and `kind`, in the version that is kept,
+with the fields that its kind knows and no others. Every mistake is an `ApiError` that says what a
+Go server would say.
 """
 
 from __future__ import annotations
 
 import copy
-import re
 from typing import Any
 
-from .errors import bad_request
+from . import errors
+from .builtin_types import WrongType, conform, message, message_of
+from .errors import ApiError, bad_request, field_invalid
+from .options import WriteOptions
 from .resources import Resource
 from .validation import prune
 
 __all__ = ["check_metadata", "check_type", "to_storage_form", "with_type"]
 
 Tree = dict[str, Any]
-_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\Z")
+_NO_OPTIONS = WriteOptions(field_validation="Ignore")
 
 
 def check_type(resource: Resource, body: Any) -> Tree:
     """Return `body` if it is an object of this resource's type."""
     if not isinstance(body, dict):
         raise bad_request(
-            "the object provided is unrecognized: the body must be a JSON object with apiVersion"
-            " and kind"
+            f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get"
+            " version/kind; json parse error: json: cannot unmarshal it into Go value of type"
+            " struct"
         )
     api_version = body.get("apiVersion") or (None if resource.is_custom else resource.api_version)
     kind = body.get("kind") or (None if resource.is_custom else resource.kind)
-    if kind is None:
-        raise bad_request("Object 'Kind' is missing in the body")
-    if api_version is None:
-        raise bad_request("Object 'apiVersion' is missing in the body")
+    if kind is None or api_version is None:
+        missing = "Kind" if kind is None else "apiVersion"
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): Object"
+            f" '{missing}' is missing"
+        )
+    if (api_version, kind) == (resource.api_version, resource.kind):
+        return body
+    if not resource.is_custom:
+        raise _unhandled(
+            resource, str(kind), f'no kind "{kind}" is registered for version "{api_version}"'
+        )
     if api_version != resource.api_version:
         raise bad_request(
             f"the API version in the data ({api_version}) does not match the expected API version"
             f" ({resource.api_version})"
         )
-    if kind != resource.kind:
-        raise bad_request(
-            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}:'
-            " no kind match"
-        )
-    return body
+    name = str((body.get("metadata") or {}).get("name", ""))
+    cause = field_invalid("kind", f"must be {resource.kind}", value=f'"{kind}"')
+    raise errors.invalid(resource.group, str(kind), name, [cause])
 
 
-def check_metadata(body: Tree) -> Tree:
-    """Return the metadata of a body, with the types of its fields checked."""
-    metadata = body.get("metadata")
-    if metadata is None:
-        metadata = {}
-    if not isinstance(metadata, dict):
-        raise _wrong_type("metadata", metadata, "an object")
-    for field in ("name", "generateName", "namespace", "uid", "resourceVersion"):
-        if not isinstance(metadata.get(field, ""), str | None):
-            raise _wrong_type(f"metadata.{field}", metadata[field], "a string")
-    for field in ("labels", "annotations"):
-        values = metadata.get(field) or {}
-        if not isinstance(values, dict):
-            raise _wrong_type(f"metadata.{field}", values, "a map of strings")
-        for key, value in values.items():
-            if not isinstance(value, str):
-                raise _wrong_type(f"metadata.{field}.{key}", value, "a string")
-    for field in ("finalizers", "ownerReferences"):
-        if not isinstance(metadata.get(field) or [], list):
-            raise _wrong_type(f"metadata.{field}", metadata[field], "a list")
-    for reference in metadata.get("ownerReferences") or []:
-        if not isinstance(reference, dict):
-            raise _wrong_type("metadata.ownerReferences", reference, "an object")
-    stamp = metadata.get("creationTimestamp")
-    if stamp is not None and not _TIMESTAMP.match(str(stamp)):
-        raise _wrong_type("metadata.creationTimestamp", stamp, "an RFC 3339 time")
-    return metadata
-
-
-def _wrong_type(field: str, value: Any, expected: str) -> Exception:
+def _unhandled(resource: Resource, kind: str, why: str) -> ApiError:
     return bad_request(
-        f"unable to decode the object: {field} must be {expected}, not {type(value).__name__}"
+        f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'
     )
 
 
-def to_storage_form(resource: Resource, body: Any) -> Tree:
-    """Check a body and return a copy of it in storage form."""
-    check_type(resource, body)
-    metadata = check_metadata(body)
-    tree = {key: value for key, value in body.items() if key not in {"apiVersion", "kind"}}
-    tree["metadata"] = {key: value for key, value in metadata.items() if value is not None}
-    tree = copy.deepcopy(tree)
-    for field in ("spec", "status"):
-        if not resource.is_custom and not isinstance(tree.get(field, {}), dict | None):
-            raise _wrong_type(field, tree[field], "an object")
-        if field in tree and tree[field] is None:
-            del tree[field]
-    prune(resource.schema, tree)
+def check_metadata(body: Tree) -> Tree:
+    """Return a copy of the metadata of a body, with the types of its fields checked.
+
+    Raises:
+        WrongType: one of them has another type.
+    """
+    return _metadata(body, [])
+
+
+def _metadata(body: Tree, unknown: list[str]) -> Tree:
+    metadata = body.get("metadata")
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, dict):
+        raise WrongType(metadata, "ObjectMeta.metadata", "v1.ObjectMeta")
+    found: list[str] = []
+    read = conform(message("meta.ObjectMeta"), metadata, found)
+    unknown += [f"metadata.{path}" for path in found]
+    return read
+
+
+def to_storage_form(
+    resource: Resource,
+    body: Any,
+    options: WriteOptions = _NO_OPTIONS,
+    *,
+    is_patched: bool = False,
+) -> Tree:
+    """Check a body and return a copy of it in storage form.
+
+    Raises:
+        ApiError: 400 for what cannot be read (422 where a patch led to it).
+    """
+    body = check_type(resource, body)
+    unknown: list[str] = []
+    try:
+        tree = _read(resource, body, unknown)
+    except WrongType as error:
+        raise _unreadable(resource, body, str(error), is_patched=is_patched) from error
+    complaints = [f'unknown field "{path}"' for path in unknown]
+    complaints += [f'duplicate field "{path}"' for path in options.duplicates]
+    if complaints and options.field_validation == "Strict":
+        why = f"strict decoding error: {', '.join(complaints)}"
+        raise _unreadable(resource, body, why, is_patched=is_patched)
+    if options.field_validation == "Warn":
+        options.warnings.extend(complaints)
     return resource.to_storage(tree) if resource.to_storage is not None else tree
+
+
+def _read(resource: Resource, body: Tree, unknown: list[str]) -> Tree:
+    shape = None
+    if not resource.is_custom:
+        shape = message_of(resource.group, resource.version, resource.kind)
+    if shape is not None:
+        tree = conform(shape, body, unknown)
+        tree.setdefault("metadata", {})
+        return tree
+    metadata = _metadata(body, unknown)
+    tree = {
+        key: copy.deepcopy(value)
+        for key, value in body.items()
+        if key not in {"apiVersion", "kind", "metadata"}
+    }
+    unknown += prune(resource.schema, tree)
+    return {"metadata": metadata, **tree}
+
+
+def _unreadable(resource: Resource, body: Tree, why: str, *, is_patched: bool) -> ApiError:
+    if not is_patched:
+        return _unhandled(resource, resource.kind, why)
+    cause = field_invalid("patch", why, value=f'"{body.get("kind")}"')
+    return errors.invalid("", "", "", [cause])
 
 
 def with_type(resource: Resource, tree: Tree) -> Tree:

@@ -101,6 +101,8 @@ class ListOptions:
         causes = options._watch_causes() if is_watch else options._list_causes()
         if causes:
             raise errors.invalid_options("ListOptions", causes)
+        if is_watch and version:
+            _check_watch_version(version)
         fields = parse_field_selector(query.get("fieldSelector", ""), resource)
         return replace(options, fields=fields)
 
@@ -114,7 +116,7 @@ class ListOptions:
             if self.continue_token:
                 causes.append(_forbidden("resourceVersionMatch", "when continue is provided"))
             if self.match not in {EXACT, NOT_OLDER_THAN}:
-                causes.append(_unsupported(self.match, ('""', f'"{EXACT}"', f'"{NOT_OLDER_THAN}"')))
+                causes.append(_unsupported(self.match, (f'"{EXACT}"', f'"{NOT_OLDER_THAN}"', '""')))
             if self.match == EXACT and self.resource_version == "0":
                 causes.append(
                     field_invalid(
@@ -169,6 +171,13 @@ def parse_version(text: str) -> int:
             f'invalid resource version: resourceVersion: Invalid value: "{text}": {rule}'
         )
     return int(text)
+
+
+def _check_watch_version(text: str) -> None:
+    if not (text.isascii() and text.isdigit()):
+        rule = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        message = f'resourceVersion: Invalid value: "{text}": {rule}'
+        raise errors.ApiError(500, "", message)
 
 
 def _forbidden(field: str, when: str) -> Cause:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from .errors import ApiError, no_such_path, qualified
+from .errors import ApiError, no_such_path, no_such_resource, qualified
 
 __all__ = ["Catalog", "GroupVersion", "Resource"]
 
@@ -126,8 +126,13 @@ class Catalog:
         """Return the resource behind a path, or raise the 404 of an unknown path."""
         resource = self.served(group, version).get(plural)
         if resource is None:
-            raise no_such_path()
+            raise self.missing(group)
         return resource
+
+    def missing(self, group: str) -> ApiError:
+        """Return the 404 for a path in a group, which built-in groups answer in a Status."""
+        is_built_in = any(other.group == group and not other.is_custom for other in self)
+        return no_such_resource() if is_built_in else no_such_path()
 
     def by_kind(self, api_version: str, kind: str) -> Resource | None:
         """Return the resource that serves `apiVersion` and `kind` of a manifest, if any."""

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from . import errors
+from .commits import timestamp
 from .errors import field_invalid
-from .intake import check_metadata, check_type
+from .intake import to_storage_form
 from .rbac import Authorizer, Question
 from .resources import Resource
 from .storage import Record, Storage
 from .tokens import ISSUER, Tokens, User
-from .writer import timestamp
 
 __all__ = ["Reviews"]
 
@@ -53,8 +53,8 @@ class Reviews:
             ApiError: 404 without the ServiceAccount, 409 if it is not the one meant by uid, 422 for
                 a lifetime out of bounds.
         """
-        check_type(TOKEN_REQUEST, body)
-        metadata = check_metadata(body)
+        body = _checked(TOKEN_REQUEST, body)
+        metadata = body["metadata"]
         for field, value in (("name", name), ("namespace", namespace)):
             stated = metadata.get(field)
             if stated and stated != value:
@@ -95,9 +95,7 @@ class Reviews:
             "status": {"token": token, "expirationTimestamp": timestamp(expires)},
         }
 
-    def _check_lifetime(self, lifetime: Any) -> None:
-        if not isinstance(lifetime, int) or isinstance(lifetime, bool):
-            raise errors.bad_request("spec.expirationSeconds must be a whole number of seconds")
+    def _check_lifetime(self, lifetime: int) -> None:
         rule = ""
         if lifetime < _LEAST_SECONDS:
             rule = "may not specify a duration less than 10 minutes"
@@ -140,10 +138,8 @@ class Reviews:
 
     def review(self, resource: Resource, namespace: str, body: Any, user: User) -> Tree:
         """Answer a review of any other kind."""
-        check_type(resource, body)
+        body = _checked(resource, body)
         spec = body.get("spec") or {}
-        if not isinstance(spec, dict):
-            raise errors.bad_request("spec must be an object")
         match resource.kind:
             case "TokenReview":
                 status = self._review_token(spec)
@@ -229,3 +225,7 @@ class Reviews:
         if reason is None:
             return {"allowed": False}
         return {"allowed": True, "reason": reason} if reason else {"allowed": True}
+
+
+def _checked(resource: Resource, body: Any) -> Tree:
+    return to_storage_form(resource, {} if body is None else body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import errors
+from .builtin_types import WrongType
 from .intake import check_metadata
 
 __all__ = ["replicas_of", "scale_of"]
@@ -37,7 +38,10 @@ def replicas_of(name: str, body: Any) -> tuple[int, str]:
     """
     if not isinstance(body, dict):
         raise errors.bad_request("the body must be a Scale object")
-    metadata = check_metadata(body)
+    try:
+        metadata = check_metadata(body)
+    except WrongType as error:
+        raise errors.bad_request(str(error)) from error
     replicas = (body.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise errors.bad_request("spec.replicas must be a whole number")

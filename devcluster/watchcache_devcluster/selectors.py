@@ -96,14 +96,18 @@ class _LabelParser:
     def parse(self) -> LabelSelector:
         requirements: list[_Requirement] = []
         while self._peek():
+            if self._peek() in _SYMBOLS - {"!"}:
+                raise bad_request(
+                    f"found '{self._peek()}', expected: !, identifier, or 'end of string'"
+                )
             requirements.append(self._requirement())
             separator = self._next()
             if not separator:
                 break
             if separator != ",":
-                raise self._error(f"found '{separator}', expected: ',' or 'end of string'")
+                raise bad_request(f"found '{separator}', expected: ',' or 'end of string'")
             if not self._peek():
-                raise self._error("found '', expected: identifier after ','")
+                raise bad_request("found '', expected: identifier after ','")
         return LabelSelector(tuple(requirements))
 
     def _peek(self) -> str:
@@ -142,8 +146,8 @@ class _LabelParser:
                 bound = self._value(key)
                 if not bound.lstrip("-").isdigit():
                     raise self._error(
-                        f"values[0][{key}]: Invalid value: \"{bound}\": for 'Gt', 'Lt' operators,"
-                        " the value must be an integer"
+                        f"values[0]: Invalid value: \"{bound}\": for 'Gt', 'Lt' operators, the"
+                        " value must be an integer"
                     )
                 return _Requirement(key, operator, frozenset({bound}))
         raise self._error(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")

@@ -21,12 +21,13 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+from multidict import CIMultiDict
 
 from . import errors
 from .admin import ADMIN_PREFIX, Admin
 from .authentication import Authenticator
 from .discovery import Discovery
-from .endpoints import Call, Endpoints, Reply, in_slices, read_body
+from .endpoints import Call, Endpoints, Reply, in_slices
 from .errors import ApiError
 from .faults import Fault, FaultSet
 from .listing import ListOptions
@@ -194,7 +195,7 @@ class Server:
         call = self._endpoints.call(
             info,
             request.query,
-            read_body(data, media_type),
+            data,
             accept=accept,
             media_type=media_type,
             user=user,
@@ -207,11 +208,12 @@ class Server:
     async def _send(
         self, request: web.BaseRequest, reply: Reply, cut: list[Fault]
     ) -> web.StreamResponse:
-        headers = {
-            **_HEADERS,
-            "Audit-Id": str(uuid.uuid4()),
-            "Content-Type": reply.media_type,
-        }
+        headers: CIMultiDict[str] = CIMultiDict(_HEADERS)
+        headers["Audit-Id"] = str(uuid.uuid4())
+        headers["Content-Type"] = reply.media_type
+        for warning in reply.warnings:
+            escaped = warning.replace("\\", "\\\\").replace('"', '\\"')
+            headers.add("Warning", f'299 - "{escaped}"')
         first, is_more, slices = await _first_slice(reply.pieces)
         if cut:
             return await _send_cut(request, reply.status, headers, first, cut[0])
@@ -220,7 +222,7 @@ class Server:
         compressor = None
         if "gzip" in request.headers.get("Accept-Encoding", ""):
             compressor = zlib.compressobj(1, wbits=31)
-            headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+            headers.update({"Content-Encoding": "gzip", "Vary": "Accept-Encoding"})
         response = web.StreamResponse(status=reply.status, headers=headers)
         await response.prepare(request)
         with contextlib.suppress(ConnectionError):
@@ -299,7 +301,7 @@ async def _chain(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byte
 
 
 async def _send_cut(
-    request: web.BaseRequest, status: int, headers: dict[str, str], body: bytes, fault: Fault
+    request: web.BaseRequest, status: int, headers: CIMultiDict[str], body: bytes, fault: Fault
 ) -> web.StreamResponse:
     """Send half of a body, then end it as the fault says."""
     response = web.StreamResponse(status=status, headers=headers)

@@ -19,6 +19,7 @@ __all__ = ["immutable_causes", "prune", "schema_causes"]
 
 Tree = dict[str, Any]
 
+_TYPE_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 _IMMUTABLE: dict[str, tuple[str, ...]] = {
     "clusterrolebindings.rbac.authorization.k8s.io": ("roleRef",),
     "deployments.apps": ("spec.selector",),
@@ -64,12 +65,12 @@ def schema_causes(resource: Resource, tree: Tree) -> list[Cause]:
 
 def _object_causes(path: str, schema: Tree, tree: Tree) -> Iterator[Cause]:
     for name, inner in (schema.get("properties") or {}).items():
-        if not path and name in {"apiVersion", "kind", "metadata"}:
+        if not path and name in _TYPE_FIELDS:
             continue
         if name in tree:
             yield from _value_causes(f"{path}.{name}" if path else name, inner, tree[name])
     for name in schema.get("required") or []:
-        if name not in tree and not (not path and name in {"apiVersion", "kind", "metadata"}):
+        if name not in tree and not (not path and name in _TYPE_FIELDS):
             where = f"{path}.{name}" if path else name
             yield field_invalid(where, "", reason="FieldValueRequired")
     extra = schema.get("additionalProperties")
@@ -144,32 +145,40 @@ def _bound_causes(path: str, schema: Tree, value: Any) -> Iterator[Cause]:
         yield field_invalid(path, rule, value=str(len(value)))
 
 
-def prune(schema: Tree | None, tree: Tree, *, is_root: bool = True) -> None:
-    """Remove what a structural schema does not name and fill in its defaults, in place."""
+def prune(schema: Tree | None, tree: Tree, path: str = "") -> list[str]:
+    """Remove what a structural schema does not name and fill in its defaults, in place.
+
+    Returns the paths of what was removed.
+    """
     if schema is None:
-        return
+        return []
     properties: Tree = schema.get("properties") or {}
     extra = schema.get("additionalProperties")
     keeps_unknown = schema.get("x-kubernetes-preserve-unknown-fields") or extra
-    always = {"apiVersion", "kind", "metadata"} if is_root else set()
-    if schema.get("x-kubernetes-embedded-resource"):
-        always = {"apiVersion", "kind", "metadata"}
+    is_object = not path or schema.get("x-kubernetes-embedded-resource")
+    always = _TYPE_FIELDS if is_object else frozenset()
     for name, inner in properties.items():
         if name not in tree and "default" in inner and name not in always:
             tree[name] = json.loads(json.dumps(inner["default"]))
+    unknown: list[str] = []
     for name in list(tree):
+        where = f"{path}.{name}" if path else name
+        inner = properties.get(name) or (extra if isinstance(extra, dict) else None)
         if name in always:
             continue
-        inner = properties.get(name) or (extra if isinstance(extra, dict) else None)
         if inner is not None:
-            _prune_value(inner, tree[name])
+            unknown += _prune_value(inner, tree[name], where)
         elif not keeps_unknown:
             del tree[name]
+            unknown.append(where)
+    return unknown
 
 
-def _prune_value(schema: Tree, value: Any) -> None:
+def _prune_value(schema: Tree, value: Any, path: str) -> list[str]:
     if isinstance(value, dict):
-        prune(schema, value, is_root=False)
-    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
-        for item in value:
-            _prune_value(schema["items"], item)
+        return prune(schema, value, path)
+    unknown: list[str] = []
+    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for index, item in enumerate(value):
+            unknown += _prune_value(schema["items"], item, f"{path}[{index}]")
+    return unknown

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from . import errors
+from .errors import ApiError
 from .intake import with_type
 from .resources import Resource
 from .storage import Record
@@ -61,10 +62,7 @@ class View:
 
     def render_bookmark(self, resource_version: int, *, ends_initial_events: bool) -> bytes:
         """Return the object of a bookmark, with nothing in it but a version."""
-        metadata: dict[str, Any] = {
-            "resourceVersion": str(resource_version),
-            "creationTimestamp": None,
-        }
+        metadata: dict[str, Any] = {"resourceVersion": str(resource_version)}
         if ends_initial_events:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         if self.shape == "metadata":
@@ -92,13 +90,20 @@ class View:
         kind, api_version = self.resource.list_kind, self.resource.api_version
         if self.shape == "metadata":
             kind, api_version = "PartialObjectMetadataList", _META
-        head = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
-        yield _encode(head)[:-1] + b',"items":['
+        is_map = self.resource.is_custom and self.shape == "whole"
+        tail = b"]}\n"
+        if is_map:  # the keys of a map come in their order
+            yield _encode({"apiVersion": api_version})[:-1] + b',"items":['
+            rest = {"kind": kind, "metadata": {"continue": "", **metadata}}
+            tail = b"]," + _encode(rest)[1:] + b"\n"
+        else:
+            head = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
+            yield _encode(head)[:-1] + b',"items":['
         separator = b""
         for record in records:
             yield separator + self._item(record)
             separator = b","
-        yield b"]}\n"
+        yield tail
 
     def _item(self, record: Record) -> bytes:
         """Return an object inside a list: built-in kinds come without their type there."""
@@ -152,7 +157,12 @@ class View:
 
 
 def negotiate(
-    accept: str, resource: Resource, include_object: str, clock: Callable[[], float]
+    accept: str,
+    resource: Resource,
+    include_object: str,
+    clock: Callable[[], float],
+    *,
+    is_list: bool,
 ) -> View:
     """Choose the view that `Accept` asks for first among those that can be produced.
 
@@ -172,6 +182,15 @@ def negotiate(
         if values.get("g", "") != "meta.k8s.io" or values.get("v", "") not in {"v1", "v1beta1"}:
             continue
         if wanted in {"PartialObjectMetadata", "PartialObjectMetadataList"}:
+            if wanted.endswith("List") != is_list:
+                asked, found = ("the requested object is not a list", resource.kind)
+                if is_list:
+                    asked, found = ("the requested object is a list", resource.list_kind)
+                raise ApiError(
+                    406,
+                    "NotAcceptable",
+                    f"you requested {wanted}, but {asked} (*{resource.version}.{found})",
+                )
             return View(resource, "metadata", clock=clock)
         if wanted == "Table":
             return View(resource, "table", include_object or "Metadata", clock)

@@ -96,10 +96,7 @@ class Watch:
         return []
 
     async def _start(self) -> ApiError | None:
-        try:
-            version = self._options.version()
-        except ApiError as error:
-            return error
+        version = self._options.version()
         if self._options.send_initial_events:
             if version > self._storage.resource_version and not await self._storage.reached(
                 version, self._fresh_timeout_seconds
