@@ -118,10 +118,12 @@ class Discovery:
         return DiscoveryFailed(self._error)
 
     async def _read_if_older(self, asked_at: float, age_seconds: float) -> None:
-        # The second round is for who joined a reading that had begun before the question.
-        for _ in range(2):
-            if not self._is_older(asked_at, age_seconds):
-                return
+        if not self._is_older(asked_at, age_seconds):
+            return
+        is_joining = self._flight.is_running
+        await self._flight.run(self._read)
+        if is_joining and self._is_older(asked_at, age_seconds):
+            # What was joined had begun before the question was asked.
             await self._flight.run(self._read)
 
     async def _read(self) -> None:

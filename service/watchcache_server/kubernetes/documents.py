@@ -23,7 +23,7 @@ __all__ = [
     "decode_version_list",
 ]
 
-T = TypeVar("T")
+T = TypeVar("T", bound="_Document")
 
 # The newest first; plain JSON last is what a server without aggregated discovery answers with.
 ACCEPT_AGGREGATED: Final = (
@@ -35,6 +35,10 @@ ACCEPT_AGGREGATED: Final = (
 
 class DocumentError(ValueError):
     """A discovery document cannot be understood."""
+
+
+class _Document(msgspec.Struct):
+    kind: str | None = None
 
 
 class _Named(msgspec.Struct):
@@ -65,8 +69,7 @@ class _AggregatedGroup(msgspec.Struct):
     versions: list[_AggregatedVersion] | None = None
 
 
-class _AggregatedList(msgspec.Struct):
-    kind: str | None = None
+class _AggregatedList(_Document):
     items: list[_AggregatedGroup] | None = None
 
 
@@ -80,13 +83,11 @@ class _Group(msgspec.Struct):
     preferred: _Version | None = msgspec.field(default=None, name="preferredVersion")
 
 
-class _GroupList(msgspec.Struct):
-    kind: str | None = None
+class _GroupList(_Document):
     groups: list[_Group] | None = None
 
 
-class _VersionList(msgspec.Struct):
-    kind: str | None = None
+class _VersionList(_Document):
     versions: list[str] | None = None
 
 
@@ -99,8 +100,7 @@ class _Resource(msgspec.Struct):
     verbs: list[str] | None = None
 
 
-class _ResourceList(msgspec.Struct):
-    kind: str | None = None
+class _ResourceList(_Document):
     resources: list[_Resource] | None = None
 
 
@@ -127,13 +127,13 @@ def decode_aggregated(body: bytes) -> list[GroupVersion] | None:
 
 def decode_version_list(body: bytes) -> list[str]:
     """Return the versions of the core group (the document at /api). Raises DocumentError."""
-    return _decode(body, _VersionList).versions or []
+    return _decode(body, _VersionList, "APIVersions").versions or []
 
 
 def decode_group_list(body: bytes) -> list[tuple[str, str]]:
     """Return (group, version) pairs, preferred versions first. Raises DocumentError."""
     pairs: list[tuple[str, str]] = []
-    for group in _decode(body, _GroupList).groups or ():
+    for group in _decode(body, _GroupList, "APIGroupList").groups or ():
         preferred = [group.preferred] if group.preferred else []
         versions = [*preferred, *(group.versions or ())]
         pairs += dict.fromkeys((group.name, version.version) for version in versions)
@@ -142,7 +142,7 @@ def decode_group_list(body: bytes) -> list[tuple[str, str]]:
 
 def decode_resource_list(group: str, version: str, body: bytes) -> GroupVersion:
     """Return what is served in one group and version (a legacy document). Raises DocumentError."""
-    document = _decode(body, _ResourceList)
+    document = _decode(body, _ResourceList, "APIResourceList")
     return GroupVersion(
         group,
         version,
@@ -186,8 +186,11 @@ def _other_names(singular: str | None, short_names: list[str] | None) -> tuple[s
     return tuple(name for name in (singular, *(short_names or ())) if name)
 
 
-def _decode(body: bytes, kind: type[T]) -> T:
+def _decode(body: bytes, model: type[T], kind: str = "") -> T:
     try:
-        return msgspec.json.decode(body, type=kind)
+        document = msgspec.json.decode(body, type=model)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DocumentError(f"the discovery document is malformed: {error}") from error
+        raise DocumentError(f"it is malformed: {error}") from error
+    if kind and document.kind != kind:
+        raise DocumentError(f"it is of kind {document.kind}, not {kind}")
+    return document

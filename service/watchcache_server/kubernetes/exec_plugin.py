@@ -30,6 +30,8 @@ API_VERSIONS: Final = (
 
 _MAX_OUTPUT_BYTES: Final = 1024 * 1024
 _MAX_ERROR_TEXT: Final = 300
+_READ_BYTES: Final = 64 * 1024
+_END_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +108,7 @@ async def _run(plugin: ExecPlugin, limit_seconds: float) -> tuple[int, bytes, by
     is_over = False
     try:
         async with asyncio.timeout(limit_seconds):
-            async with asyncio.TaskGroup() as readers:
-                printed = readers.create_task(_read(process.stdout))
-                complained = readers.create_task(_read(process.stderr))
-            if len(printed.result()) > _MAX_OUTPUT_BYTES:
-                raise _PluginError(f"printed more than {_MAX_OUTPUT_BYTES} bytes")
+            output, complaint = await _read_both(process)
             code = await process.wait()
             is_over = True
     except TimeoutError as error:
@@ -118,7 +116,7 @@ async def _run(plugin: ExecPlugin, limit_seconds: float) -> tuple[int, bytes, by
     finally:
         if not is_over:
             await _end(process)
-    return code, printed.result(), complained.result()
+    return code, output, complaint
 
 
 def _environment(plugin: ExecPlugin) -> dict[str, str]:
@@ -153,14 +151,27 @@ def _read_credential(plugin: ExecPlugin, output: bytes) -> ExecStatus:
     return status
 
 
+async def _read_both(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
+    """Read both streams at once, so that neither fills its pipe."""
+    try:
+        async with asyncio.TaskGroup() as readers:
+            output = readers.create_task(_read(process.stdout))
+            complaint = readers.create_task(_read(process.stderr))
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return output.result(), complaint.result()
+
+
 async def _read(stream: asyncio.StreamReader | None) -> bytes:
-    """Read a stream to its end, or to more than anybody should print."""
+    """Read a stream to its end, but not more than anybody should print."""
     assert stream is not None
     parts: list[bytes] = []
     size = 0
-    while size <= _MAX_OUTPUT_BYTES and (part := await stream.read(64 * 1024)):
-        parts.append(part)
+    while part := await stream.read(_READ_BYTES):
         size += len(part)
+        if size > _MAX_OUTPUT_BYTES:
+            raise _PluginError(f"printed more than {_MAX_OUTPUT_BYTES} bytes")
+        parts.append(part)
     return b"".join(parts)
 
 
@@ -168,7 +179,13 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     """End the plugin and all that it started, and take up its end."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    await asyncio.shield(process.wait())
+    # Its pipes are let go of at their ends only; one who left the group may hold them open.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_END_SECONDS):
+            for stream in (process.stdout, process.stderr):
+                while stream is not None and await stream.read(_READ_BYTES):
+                    pass
+            await process.wait()
 
 
 def _say(complaint: bytes) -> str:
