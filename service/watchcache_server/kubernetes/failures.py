@@ -49,16 +49,12 @@ def opening_failure(error: Exception, cluster: str, server: str) -> TransportErr
             return ConnectTimedOutError(cluster, server, "no connection within the limit")
         case aiohttp.ServerTimeoutError() | asyncio.TimeoutError():
             return ResponseTimedOutError(cluster, server, "no answer within the limit")
-        case aiohttp.ServerDisconnectedError() | ConnectionError():
+        case aiohttp.ClientConnectionError() | ConnectionError():
             return ConnectionResetByServerError(
                 cluster, server, "the connection ended before the answer"
             )
-        case aiohttp.ClientOSError() | OSError():
+        case OSError():
             return _connecting_failure(error, cluster, server)
-        case aiohttp.ClientConnectionError():
-            return ConnectionResetByServerError(
-                cluster, server, "the connection ended before the answer"
-            )
         case _:
             return NotHttpError(
                 cluster, server, f"the answer is not HTTP as expected ({type(error).__name__})"
@@ -104,10 +100,15 @@ def _say_tls(error: ssl.SSLError) -> str:
     told = inner if isinstance(inner, ssl.SSLError) else error
     if isinstance(told, ssl.SSLCertVerificationError):
         return (
-            f"the server's certificate is not trusted: {told.verify_message}; "
+            f"the server's certificate is not trusted: {_verify_message(told)}; "
             "check the certificate authority and the server name of the cluster"
         )
     return f"TLS failed: {told.reason or 'no reason given'}"
+
+
+def _verify_message(error: ssl.SSLCertVerificationError) -> str:
+    # Set by the handshake only; a mismatch of names is found without OpenSSL.
+    return getattr(error, "verify_message", "") or error.reason or "no reason given"
 
 
 def _say_os(error: OSError) -> str:

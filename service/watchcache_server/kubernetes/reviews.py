@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from watchcache_server.kubernetes.access import ApiAccess
-from watchcache_server.kubernetes.errors import AccessError
+from watchcache_server.kubernetes.errors import ReviewMalformedError
 from watchcache_server.kubernetes.requests import Request, resource_path
 
 __all__ = ["Right", "is_allowed", "missing_rights"]
@@ -51,12 +51,6 @@ class _ReviewStatus(msgspec.Struct):
 
 class _Review(msgspec.Struct):
     status: _ReviewStatus
-
-
-class ReviewMalformedError(AccessError):
-    """The answer to a review cannot be understood."""
-
-    reason = "review_malformed"
 
 
 async def is_allowed(access: ApiAccess, right: Right) -> bool:
