@@ -98,17 +98,15 @@ def _say_tls(error: ssl.SSLError) -> str:
     # Newer aiohttp classes are both kinds; their own error says more than their text.
     inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
     told = inner if isinstance(inner, ssl.SSLError) else error
+    # OpenSSL sets these attributes; an error that Python raises by itself lacks them.
+    reason = getattr(told, "reason", None) or "no reason given"
     if isinstance(told, ssl.SSLCertVerificationError):
+        why = getattr(told, "verify_message", None) or reason
         return (
-            f"the server's certificate is not trusted: {_verify_message(told)}; "
+            f"the server's certificate is not trusted: {why}; "
             "check the certificate authority and the server name of the cluster"
         )
-    return f"TLS failed: {told.reason or 'no reason given'}"
-
-
-def _verify_message(error: ssl.SSLCertVerificationError) -> str:
-    # Set by the handshake only; a mismatch of names is found without OpenSSL.
-    return getattr(error, "verify_message", "") or error.reason or "no reason given"
+    return f"TLS failed: {reason}"
 
 
 def _say_os(error: OSError) -> str:
