@@ -123,6 +123,7 @@ async def service(kubeconfig: Path, port: int, http_port: int) -> AsyncIterator[
             stderr=output,
         )
         try:
+            await wait_until_listening(port, process, log)
             yield
             if process.returncode is not None:
                 raise DemoError(f"the service ended with {process.returncode}; see {log}")
@@ -130,6 +131,21 @@ async def service(kubeconfig: Path, port: int, http_port: int) -> AsyncIterator[
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
             await process.wait()
+
+
+async def wait_until_listening(port: int, process: asyncio.subprocess.Process, log: Path) -> None:
+    """Return once the service takes connections."""
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while time.monotonic() < deadline and process.returncode is None:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.02)
+        else:
+            writer.close()
+            return
+    tail = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
+    raise DemoError(f"the service does not listen on port {port}; the end of its log:\n{tail}")
 
 
 class Demo:

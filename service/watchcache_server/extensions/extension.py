@@ -60,7 +60,6 @@ class Informer:
         self._clock = extension.clock
         self._started = self._clock.now()
         self.status = SourceStatus(state_time=self._clock.wall())
-        extension.status_changed(self.status)
 
     @property
     def spec(self) -> SourceSpec:
@@ -243,6 +242,7 @@ class Extension:
         """Add a source and the informer that feeds it."""
         informer = Informer(self, self.store.add_source(spec))
         self.informers[spec] = informer
+        self.status_changed(informer.status)
         return informer
 
     def retire_informer(self, spec: SourceSpec) -> Informer:

@@ -172,8 +172,8 @@ class ExtensionRegistry:
             raise LimitExceededError(
                 f"extension {key}",
                 f"the spec needs {len(sources)} informers, more than the "
-                f"{self._settings.max_sources} that an extension may have; watch all namespaces with one, or register several "
-                "extensions",
+                f"{self._settings.max_sources} that an extension may have; watch all "
+                "namespaces with one, or register several extensions",
                 setting="max_sources",
             )
         self._check_clusters(spec)
@@ -270,20 +270,18 @@ class ExtensionRegistry:
     ) -> None:
         """Start what is new, retire what is no longer wanted; leave the rest alone."""
         running = self._running[extension]
-        wanted = set(sources)
-        for spec in list(extension.informers):
-            if start_anew:
-                # Nothing that another account read may be handed over.
-                self._stop_informer(extension, running, spec)
-            elif spec not in wanted:
-                informer = extension.retire_informer(spec)
-                running.retiring[informer] = running.tasks.pop(spec)
         if start_anew:
+            # Nothing that another account read may be handed over.
+            for spec in list(extension.informers):
+                self._stop_informer(extension, running, spec)
             self._release(running, keep=set())
         for spec in sources:
             if spec not in extension.informers:
                 informer = extension.add_informer(spec)
                 running.tasks[spec] = self._start(extension, running, informer)
+        for spec in set(extension.informers) - set(sources):
+            informer = extension.retire_informer(spec)
+            running.retiring[informer] = running.tasks.pop(spec)
         self._sweep(extension)
 
     def _start(
@@ -359,8 +357,11 @@ class ExtensionRegistry:
             return
         for informer in list(running.retiring):
             successors = extension.successors(informer)
-            if all(successor.status.state.is_settled for successor in successors):
-                running.retiring.pop(informer).cancel()
+            is_over = all(successor.status.state.is_settled for successor in successors)
+            # Removing one changes its status, which leads here again.
+            task = running.retiring.pop(informer, None) if is_over else None
+            if task is not None:
+                task.cancel()
                 extension.remove_informer(informer)
         if not running.retiring:
             self._release(running, keep={spec.cluster for spec in extension.informers})
