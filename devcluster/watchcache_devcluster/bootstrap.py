@@ -57,6 +57,18 @@ def _roles() -> dict[str, list[dict[str, Any]]]:
         *edit,
         {"apiGroups": [_RBAC], "resources": ["rolebindings", "roles"], "verbs": everything},
     ]
+    full_reviews = [
+        {
+            "apiGroups": ["authentication.k8s.io"],
+            "resources": ["tokenreviews"],
+            "verbs": ["create"],
+        },
+        {
+            "apiGroups": ["authorization.k8s.io"],
+            "resources": ["subjectaccessreviews"],
+            "verbs": ["create"],
+        },
+    ]
     reviews = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]
     return {
         "admin": admin,
@@ -65,6 +77,7 @@ def _roles() -> dict[str, list[dict[str, Any]]]:
             {"nonResourceURLs": ["*"], "verbs": ["*"]},
         ],
         "edit": edit,
+        "system:auth-delegator": full_reviews,
         "system:basic-user": [
             {"apiGroups": ["authorization.k8s.io"], "resources": reviews, "verbs": ["create"]},
             {

@@ -12,7 +12,7 @@ import base64
 import secrets
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -55,6 +55,8 @@ class DevCluster(DirectClient):
         min_watch_seconds: a watch without `timeoutSeconds` ends after once to twice this.
         history_limit: how many changes of each kind are remembered.
         fresh_timeout_seconds: how long a request for a future resourceVersion waits.
+        aggregated_discovery: which versions of it are served; `("v2beta1",)` or `()` play an older
+            server.
         clock: the time of day, for timestamps and tokens.
     """
 
@@ -68,6 +70,7 @@ class DevCluster(DirectClient):
         min_watch_seconds: float = 1800.0,
         history_limit: int = 10_000,
         fresh_timeout_seconds: float = 3.0,
+        aggregated_discovery: Sequence[str] = ("v2",),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
@@ -102,7 +105,7 @@ class DevCluster(DirectClient):
                 self._reviews,
                 fresh_timeout_seconds,
             ),
-            discovery=Discovery(self.catalog),
+            discovery=Discovery(self.catalog, aggregated_discovery),
             authenticator=Authenticator(self._tokens, authorizer),
             authorizer=authorizer,
             faults=self.faults,

@@ -15,6 +15,7 @@ from . import errors
 from .definitions import CRD_TABLE, definition_causes
 from .fieldsets import leaves, record_update
 from .options import WriteOptions
+from .requirements import requirement_causes
 from .resources import Catalog, Resource
 from .storage import Key, Record, Storage, Table, encode_rest
 from .strategies import field_values, name_causes, object_causes
@@ -67,10 +68,11 @@ class Commits:
         """
         name = tree["metadata"]["name"]
         causes = [] if old is not None else name_causes(resource, name)
-        causes += object_causes(tree)
-        causes += schema_causes(resource, tree)
+        causes += object_causes(tree, is_custom=resource.is_custom)
         if resource.table == CRD_TABLE:
             causes += definition_causes(tree)
+        causes += requirement_causes(resource, tree)
+        causes += schema_causes(resource, tree)
         causes += immutable_causes(resource, old, tree)
         if causes:
             raise errors.invalid(resource.group, resource.kind, name, causes)

@@ -34,28 +34,27 @@ def default_definition(tree: Tree) -> None:
     spec = tree.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = str(names.get("kind", ""))
-    names.setdefault("singular", kind.lower())
-    names.setdefault("listKind", f"{kind}List")
+    if kind:
+        names.setdefault("singular", kind.lower())
+        names.setdefault("listKind", f"{kind}List")
     spec.setdefault("conversion", {"strategy": "None"})
 
 
 def definition_causes(tree: Tree) -> list[Cause]:
     """Return what is wrong with a definition, if anything."""
-    causes: list[Cause] = []
     spec = tree.get("spec") or {}
     names = spec.get("names") or {}
-    group, plural, name = spec.get("group"), names.get("plural"), tree["metadata"].get("name")
-    for field, value in (
-        ("spec.group", group),
-        ("spec.names.plural", plural),
-        ("spec.names.kind", names.get("kind")),
-        ("spec.scope", spec.get("scope")),
-    ):
-        if not value:
-            causes.append(field_invalid(field, "", reason="FieldValueRequired"))
-    if group and plural and name != f"{plural}.{group}":
+    group, plural = spec.get("group", ""), names.get("plural", "")
+    name = tree["metadata"].get("name")
+    causes: list[Cause] = []
+    if name != f"{plural}.{group}":
         rule = 'must be spec.names.plural+"."+spec.group'
         causes.append(field_invalid("metadata.name", rule, value=f'"{name}"'))
+    causes += [
+        field_invalid(f"spec.{field}", "", reason="FieldValueRequired")
+        for field in ("group", "scope")
+        if not spec.get(field)
+    ]
     if spec.get("scope") not in {None, "", "Cluster", "Namespaced"}:
         causes.append(
             field_invalid(
@@ -65,10 +64,20 @@ def definition_causes(tree: Tree) -> list[Cause]:
                 reason="FieldValueNotSupported",
             )
         )
-    versions = spec.get("versions") or []
+    causes += _version_causes(spec.get("versions") or [])
+    causes += [
+        field_invalid(f"spec.names.{field}", "", reason="FieldValueRequired")
+        for field in ("plural", "singular", "kind", "listKind")
+        if not names.get(field)
+    ]
+    return causes
+
+
+def _version_causes(versions: list[Tree]) -> list[Cause]:
+    causes: list[Cause] = []
     if sum(1 for version in versions if version.get("storage")) != 1:
         rule = "must have exactly one version marked as storage version"
-        causes.append(field_invalid("spec.versions", rule, value=str(len(versions))))
+        causes.append(field_invalid("spec.versions", rule, value="null"))
     for index, version in enumerate(versions):
         if not (version.get("schema") or {}).get("openAPIV3Schema"):
             field = f"spec.versions[{index}].schema.openAPIV3Schema"

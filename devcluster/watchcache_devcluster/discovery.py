@@ -1,21 +1,21 @@
 """What the cluster says about itself: versions, groups, resources, and just enough OpenAPI.
 
-Discovery comes in both forms, one document per group version and aggregated (v2 and v2beta1, by
-`Accept`). The OpenAPI documents describe no schema; they name the kinds and say that the server
-validates fields itself, which is all that kubectl needs to create and apply without `--validate`.
-Strategic merge patch is left out of them on purpose: kubectl would compute it from a schema, and
-falls back to its own types without one.
+Discovery comes in both forms, one document per group version and aggregated (by `Accept`; v2, and
+v2beta1 for a cluster that plays an older server). The OpenAPI documents describe no schema of the
+built-in kinds; they name them and say that the server validates fields itself, which is all that
+kubectl needs to create and apply. Strategic merge patch is left out of them on purpose: kubectl
+would compute it from a schema, and falls back to its own types without one.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from .errors import no_such_path
+from .errors import PRODUCED, no_such_path, not_acceptable
 from .resources import Catalog, Resource
 
 __all__ = ["VERSION", "Discovery"]
@@ -43,8 +43,9 @@ _STATUS_VERBS = ["get", "patch", "update"]
 class Discovery:
     """Writes the documents of discovery from the catalog, as it is when asked."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, aggregated: Sequence[str] = ("v2",)) -> None:
         self._catalog = catalog
+        self._aggregated_versions = aggregated
 
     def answer(self, path: str, accept: str) -> tuple[Any, str] | None:
         """Return the document at a path and its media type, or None if there is none.
@@ -55,7 +56,7 @@ class Discovery:
         parts = [part for part in path.split("/") if part]
         match parts:
             case ["api"] | ["apis"]:
-                version = _aggregated_version(accept)
+                version = self._aggregated_version(accept)
                 if version:
                     media_type = (
                         f"application/json;g=apidiscovery.k8s.io;v={version};"
@@ -141,6 +142,26 @@ class Discovery:
             "items": items,
         }
 
+    def _aggregated_version(self, accept: str) -> str:
+        """Return which aggregated form `Accept` asks for before plain JSON, if any.
+
+        Raises:
+            ApiError: 406 if it asks for nothing that is served.
+        """
+        for clause in accept.split(",") if accept.strip() else ():
+            media_type, *parameters = (part.strip() for part in clause.split(";"))
+            values = dict(part.partition("=")[::2] for part in parameters)
+            if media_type not in {"application/json", "*/*", "application/*"}:
+                continue
+            if "as" not in values:
+                return ""
+            is_known = values.get("v") in self._aggregated_versions
+            if values["as"] == "APIGroupDiscoveryList" and is_known:
+                return values["v"]
+        if not accept.strip():
+            return ""
+        raise not_acceptable(PRODUCED)
+
     # OpenAPI
 
     def _openapi(self, parts: list[str]) -> tuple[Any, str] | None:
@@ -199,21 +220,6 @@ class Discovery:
         }
 
 
-def _aggregated_version(accept: str) -> str:
-    """Return which aggregated form `Accept` asks for before plain JSON, if any."""
-    for clause in accept.split(","):
-        media_type, *parameters = (part.strip() for part in clause.split(";"))
-        values = dict(part.partition("=")[::2] for part in parameters)
-        if media_type not in {"application/json", "*/*", "application/*"}:
-            continue
-        if values.get("as") == "APIGroupDiscoveryList":
-            if values.get("g") == "apidiscovery.k8s.io" and values.get("v") in {"v2", "v2beta1"}:
-                return values["v"]
-            continue
-        return ""
-    return ""
-
-
 def _subresources(resource: Resource) -> Iterable[tuple[str, str, str, str, list[str]]]:
     """Yield name, group, version, kind and verbs of each subresource."""
     if resource.table == "serviceaccounts":
@@ -254,7 +260,7 @@ def _resource_entries(resource: Resource) -> list[Tree]:
 def _aggregated_entry(resource: Resource) -> Tree:
     entry: Tree = {
         "resource": resource.plural,
-        "responseKind": _group_version_kind(resource),
+        "responseKind": _response_kind(resource),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular,
         "verbs": sorted(resource.verbs),
@@ -266,7 +272,7 @@ def _aggregated_entry(resource: Resource) -> Tree:
     subresources = [
         {
             "subresource": name,
-            "responseKind": {"group": group, "version": version, "kind": kind},
+            "responseKind": _response_kind(resource, group, version, kind),
             "verbs": verbs,
         }
         for name, group, version, kind, verbs in _subresources(resource)
@@ -274,6 +280,18 @@ def _aggregated_entry(resource: Resource) -> Tree:
     if subresources:
         entry["subresources"] = subresources
     return entry
+
+
+def _response_kind(resource: Resource, group: str = "", version: str = "", kind: str = "") -> Tree:
+    """Return a kind as aggregated discovery names it: built-in ones leave out their own version."""
+    group_version = (group, version) if version else (resource.group, resource.version)
+    if not resource.is_custom and group_version == (resource.group, resource.version):
+        group_version = ("", "")
+    return {
+        "group": group_version[0],
+        "version": group_version[1],
+        "kind": kind or resource.kind,
+    }
 
 
 def _group_version_kind(resource: Resource) -> Tree:

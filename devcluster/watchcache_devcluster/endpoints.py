@@ -33,6 +33,8 @@ __all__ = ["Call", "Endpoints", "Reply"]
 
 _encode = msgspec.json.Encoder().encode
 _JSON = frozenset({"", "*/*", "application/json"})
+_STATUS_VERBS = frozenset({"get", "patch", "update"})
+_SUBRESOURCE_VERBS = {"finalize": frozenset({"update"}), "token": frozenset({"create"})}
 _RETURNS_DELETED = frozenset(
     {"persistentvolumeclaims", "persistentvolumes", "pods", "serviceaccounts", "services"}
 )
@@ -117,6 +119,8 @@ class Endpoints:
                 if resource.is_custom and resource.table != "":
                     self._commits.require(resource, info.namespace, info.path_name)
                 raise self._catalog.missing(info.group)
+            if info.verb not in _SUBRESOURCE_VERBS.get(info.subresource, _STATUS_VERBS):
+                raise errors.method_not_allowed()
             return resource
         needs_name = info.verb in {"delete", "get", "patch", "update"}
         takes_name = needs_name or info.verb == "watch"

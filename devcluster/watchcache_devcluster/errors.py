@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = [
+    "PRODUCED",
     "ApiError",
     "Cause",
     "already_exists",
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 Cause = dict[str, str]
+PRODUCED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+"""The media types that a real server names when it can produce none that was asked for."""
 
 
 class ApiError(Exception):
@@ -263,7 +266,7 @@ def too_large_resource_version(asked: int, current: int) -> ApiError:
         details={
             "causes": [
                 {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-            ],
-            "retryAfterSeconds": 1,
+            ]
         },
+        retry_after_seconds=1,
     )

@@ -8,6 +8,7 @@ Go server would say.
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 from . import errors
@@ -37,7 +38,7 @@ def check_type(resource: Resource, body: Any) -> Tree:
         missing = "Kind" if kind is None else "apiVersion"
         raise bad_request(
             f"the object provided is unrecognized (must be of type {resource.kind}): Object"
-            f" '{missing}' is missing"
+            f" '{missing}' is missing in '{json.dumps(body)}'"
         )
     if (api_version, kind) == (resource.api_version, resource.kind):
         return body

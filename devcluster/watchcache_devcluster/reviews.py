@@ -18,6 +18,7 @@ from .rbac import Authorizer, Question
 from .resources import Resource
 from .storage import Record, Storage
 from .tokens import ISSUER, Tokens, User
+from .writer import place
 
 __all__ = ["Reviews"]
 
@@ -55,12 +56,11 @@ class Reviews:
         """
         body = _checked(TOKEN_REQUEST, body)
         metadata = body["metadata"]
-        for field, value in (("name", name), ("namespace", namespace)):
-            stated = metadata.get(field)
-            if stated and stated != value:
-                rule = f"must match the service account {field} if specified"
-                cause = field_invalid(f"metadata.{field}", rule, value=f'"{stated}"')
-                raise errors.invalid(_AUTHENTICATION, "TokenRequest", name, [cause])
+        place(TOKEN_REQUEST, namespace, metadata)
+        if metadata.get("name", name) != name:
+            rule = "must match the service account name if specified"
+            cause = field_invalid("metadata.name", rule, value=f'"{metadata["name"]}"')
+            raise errors.invalid(_AUTHENTICATION, "TokenRequest", name, [cause])
         account = self._find("", "serviceaccounts", namespace, name)
         uid = account.decode()["metadata"]["uid"]
         stated = metadata.get("uid")
@@ -157,7 +157,7 @@ class Reviews:
         answer: Tree = {
             "kind": resource.kind,
             "apiVersion": resource.api_version,
-            "metadata": {"creationTimestamp": None},
+            "metadata": {},
         }
         if spec and resource.kind != "SelfSubjectReview":
             answer["spec"] = spec
@@ -170,7 +170,12 @@ class Reviews:
         audiences = [str(audience) for audience in spec.get("audiences") or [ISSUER]]
         user, common = self._tokens.review(str(token), audiences)
         if user is None:
-            return {"user": {}, "error": "invalid bearer token"}
+            foreign = self._tokens.foreign_audiences(str(token), audiences)
+            if not foreign:
+                return {"user": {}, "error": "invalid bearer token"}
+            own, asked = (" ".join(f'"{name}"' for name in names) for names in (foreign, audiences))
+            why = f"token audiences [{own}] is invalid for the target audiences [{asked}]"
+            return {"user": {}, "error": f"[invalid bearer token, {why}]"}
         return {"authenticated": True, "user": user.to_info(), "audiences": common}
 
     def _review_rules(self, user: User, namespace: str) -> Tree:
@@ -210,9 +215,14 @@ class Reviews:
 
     def _review_access(self, resource: Resource, user: User, spec: Tree) -> Tree:
         attributes, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-        if (attributes is None) == (path is None):
+        cause = None
+        if attributes is None and path is None:
             rule = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
             cause = field_invalid("spec.resourceAttributes", rule, value="null")
+        elif attributes is not None and path is not None:
+            rule = "cannot be specified in combination with resourceAttributes"
+            cause = field_invalid("spec.nonResourceAttributes", rule, value="{}")
+        if cause is not None:
             raise errors.invalid(_AUTHORIZATION, resource.kind, "", [cause])
         if attributes is not None:
             values = {field: str(attributes.get(field, "")) for field in _RESOURCE_FIELDS}

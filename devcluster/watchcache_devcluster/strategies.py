@@ -45,6 +45,7 @@ _VALUE_RULE = (
     " '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value', "
     " or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
+_STANDARD_FINALIZERS = frozenset({"foregroundDeletion", "kubernetes", "orphan"})
 _LABEL_NAMED = {"namespaces", "services"}
 
 
@@ -61,8 +62,8 @@ def name_causes(resource: Resource, name: str) -> list[Cause]:
     return [] if is_valid else [field_invalid("metadata.name", rule, value=f'"{name}"')]
 
 
-def object_causes(tree: Tree) -> list[Cause]:
-    """Return what is wrong with an object's labels and annotations, if anything."""
+def object_causes(tree: Tree, *, is_custom: bool) -> list[Cause]:
+    """Return what is wrong with an object's metadata besides its name, if anything."""
     causes: list[Cause] = []
     metadata = tree["metadata"]
     for field in ("labels", "annotations"):
@@ -72,6 +73,22 @@ def object_causes(tree: Tree) -> list[Cause]:
                 causes.append(field_invalid(f"metadata.{field}", rule, value=f'"{key}"'))
             if field == "labels" and not is_label_value(value):
                 causes.append(field_invalid("metadata.labels", _VALUE_RULE, value=f'"{value}"'))
+    for index, finalizer in enumerate(metadata.get("finalizers") or []):
+        if not is_qualified_name(finalizer):
+            rule = _QUALIFIED_RULE
+            causes.append(field_invalid("metadata.finalizers", rule, value=f'"{finalizer}"'))
+        elif "/" not in finalizer and not is_custom and finalizer not in _STANDARD_FINALIZERS:
+            rule = "name is neither a standard finalizer name nor is it fully qualified"
+            where = f"metadata.finalizers[{index}]"
+            causes.append(field_invalid(where, rule, value=f'"{finalizer}"'))
+    for owner in metadata.get("ownerReferences") or []:
+        for field, word in (("apiVersion", "version must"), ("kind", "must"), ("name", "must")):
+            if not owner.get(field):
+                rule, where = f"{word} not be empty", f"metadata.ownerReferences.{field}"
+                causes.append(field_invalid(where, rule, value='""'))
+        if not owner.get("uid"):
+            where = "metadata.ownerReferences.uid"
+            causes.append(field_invalid(where, "must not be empty", value='""'))
     return causes
 
 

@@ -142,6 +142,14 @@ class Tokens:
         user = service_account_user(namespace, account["name"], account["uid"])
         return User(user.name, user.uid, user.groups, extra), common
 
+    def foreign_audiences(self, token: str, audiences: list[str]) -> list[str]:
+        """Return the audiences of a token of ours that is good for none of these, else nothing."""
+        claims = self._verify(token)
+        if claims is None or any(audience in claims["aud"] for audience in audiences):
+            return []
+        foreign: list[str] = claims["aud"]
+        return foreign
+
     def _exists(self, table: str, key: tuple[str, str], uid: str) -> bool:
         record = self._storage.table(table).get(key)
         return record is not None and record.decode()["metadata"]["uid"] == uid

@@ -22,11 +22,6 @@ from .tables import Columns, columns_of, row_of
 __all__ = ["View", "negotiate"]
 
 _JSON = {"application/json", "application/*", "*/*"}
-_PRODUCED = (
-    "application/json",
-    "application/yaml",
-    "application/vnd.kubernetes.protobuf",
-)
 _encode = msgspec.json.Encoder().encode
 _META = "meta.k8s.io/v1"
 
@@ -194,4 +189,4 @@ def negotiate(
             return View(resource, "metadata", clock=clock)
         if wanted == "Table":
             return View(resource, "table", include_object or "Metadata", clock)
-    raise errors.not_acceptable(_PRODUCED)
+    raise errors.not_acceptable(errors.PRODUCED)

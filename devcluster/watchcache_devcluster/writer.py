@@ -14,6 +14,7 @@ from typing import Any
 
 from . import errors
 from .commits import Commits
+from .definitions import CRD_TABLE
 from .errors import ApiError, field_invalid
 from .intake import to_storage_form
 from .options import WriteOptions
@@ -84,6 +85,8 @@ class Writer:
         return self._commits.commit(resource, (namespace, name), tree, options)
 
     def _require_namespace(self, resource: Resource, namespace: str, name: str) -> None:
+        if resource.is_custom:
+            self._require_definition(resource, name)
         if not resource.namespaced:
             return
         found = self._commits.storage.table("namespaces").get(("", namespace))
@@ -100,6 +103,12 @@ class Writer:
             f"unable to create new content in namespace {namespace} because it is being terminated"
         )
         raise errors.forbidden(resource.group, resource.plural, name, why, [cause])
+
+    def _require_definition(self, resource: Resource, name: str) -> None:
+        found = self._commits.storage.table(CRD_TABLE).get(("", resource.table))
+        if found is not None and b'"deletionTimestamp":' in found.rest:
+            why = "create not allowed while custom resource definition is terminating"
+            raise errors.forbidden(resource.group, resource.plural, name, why)
 
     # Updating
 
