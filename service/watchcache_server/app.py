@@ -1,7 +1,9 @@
 """Wires the parts of the service, and alone knows in which order they start and stop.
 
+await serve(settings)           # until cancelled, with metrics and logs; what the command does
+
 async with running(settings, reporter=reporter, access_reporter=access_reporter) as app:
-    app.addresses           # what gRPC listens on, ports chosen
+    app.addresses               # what gRPC listens on, ports chosen
     ...
 # drained and closed
 """
@@ -11,10 +13,12 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
+
+from prometheus_client import CollectorRegistry
 
 from watchcache_server.clusters.cluster import ClusterOptions
 from watchcache_server.clusters.registry import ClusterRegistry, open_clusters
@@ -22,12 +26,18 @@ from watchcache_server.extensions.extension import Clock
 from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.kubernetes.reporting import AccessReporter
 from watchcache_server.kubernetes.transport import Limits
+from watchcache_server.observability.log_reporter import LogReporter
+from watchcache_server.observability.metrics import Metrics
+from watchcache_server.observability.reporter import Reporters
 from watchcache_server.observability.reporting import Reporter
+from watchcache_server.serving.collector import ServiceCollector
+from watchcache_server.serving.http import HttpServer
+from watchcache_server.serving.readiness import Readiness
 from watchcache_server.serving.server import GrpcServer, check_address
 from watchcache_server.serving.service import WatchCacheService
 from watchcache_server.settings import Settings
 
-__all__ = ["App", "running"]
+__all__ = ["App", "running", "serve"]
 
 _PROBE_SECONDS: Final = 15.0
 
@@ -41,6 +51,7 @@ class App:
     registry: ExtensionRegistry
     service: WatchCacheService
     server: GrpcServer
+    http: HttpServer | None
 
     @property
     def addresses(self) -> list[str]:
@@ -48,13 +59,32 @@ class App:
         return self.server.addresses
 
 
+async def serve(settings: Settings, *, ready: Callable[[App], None] | None = None) -> None:
+    """Serve with metrics and logs until cancelled, then drain; call `ready` once it serves.
+
+    Raises SettingsError, ClusterConfigError or UnknownClusterError when it cannot start.
+    """
+    metrics = CollectorRegistry()
+    reporter = Reporters(Metrics(metrics), LogReporter())
+    async with running(
+        settings, reporter=reporter, access_reporter=reporter, metrics=metrics
+    ) as app:
+        if ready is not None:
+            ready(app)
+        await asyncio.Event().wait()
+
+
 @asynccontextmanager
 async def running(
-    settings: Settings, *, reporter: Reporter, access_reporter: AccessReporter
+    settings: Settings,
+    *,
+    reporter: Reporter,
+    access_reporter: AccessReporter,
+    metrics: CollectorRegistry | None = None,
 ) -> AsyncIterator[App]:
-    """Start the service; drain and stop it at the end.
+    """Start the service; drain and stop it at the end. Without `metrics` it serves no HTTP.
 
-    Raises SettingsError or ClusterConfigError when it cannot start.
+    Raises SettingsError, ClusterConfigError or UnknownClusterError when it cannot start.
     """
     for address in settings.listen:
         check_address(address)
@@ -70,39 +100,77 @@ async def running(
         ),
         reporter=access_reporter,
     )
-    registry = ExtensionRegistry(
-        clusters=clusters,
-        settings=settings,
-        clock=Clock(now=time.monotonic, wall=time.time),
-        jitter=random.random,
-        reporter=reporter,
-    )
-    service = WatchCacheService(
-        registry=registry,
-        clusters=clusters,
-        settings=settings,
-        reporter=reporter,
-        wall_clock=time.time,
-    )
-    server = GrpcServer(service, settings)
-    app = App(settings, clusters, registry, service, server)
+    try:
+        clock = Clock(now=time.monotonic, wall=time.time)
+        registry = ExtensionRegistry(
+            clusters=clusters,
+            settings=settings,
+            clock=clock,
+            jitter=random.random,
+            reporter=reporter,
+        )
+        service = WatchCacheService(
+            registry=registry,
+            clusters=clusters,
+            settings=settings,
+            reporter=reporter,
+            wall_clock=time.time,
+        )
+        server = GrpcServer(service, settings)
+        http = None
+        if metrics is not None and settings.http_listen:
+            http = HttpServer(
+                settings.http_listen,
+                metrics=metrics,
+                readiness=Readiness(
+                    clusters,
+                    is_serving=lambda: server.is_serving,
+                    is_draining=lambda: registry.is_draining,
+                    contact_seconds=settings.ready_contact_seconds,
+                ),
+            )
+            metrics.register(
+                ServiceCollector(
+                    registry,
+                    clusters,
+                    service.watching,
+                    max_pairs=settings.max_metric_pairs,
+                    clock=clock,
+                )
+            )
+        async with _lifetime(App(settings, clusters, registry, service, server, http)) as app:
+            yield app
+    finally:
+        await clusters.close()
+
+
+@asynccontextmanager
+async def _lifetime(app: App) -> AsyncIterator[App]:
+    """Start everything in order, and stop it in the other. HTTP comes first and goes last."""
     try:
         async with asyncio.TaskGroup() as group:
             started = asyncio.Event()
             tasks = [
-                group.create_task(registry.run(started)),
-                group.create_task(_probe_forever(clusters)),
+                group.create_task(app.registry.run(started)),
+                group.create_task(_probe_forever(app.clusters)),
             ]
             try:
+                if app.http is not None:
+                    await app.http.start()
                 await started.wait()
-                await server.start()
+                await app.server.start()
                 yield app
             finally:
                 await _drain(app)
+                if app.http is not None:
+                    await app.http.stop()
                 for task in tasks:
                     task.cancel()
-    finally:
-        await clusters.close()
+    except BaseExceptionGroup as group_error:
+        # Whoever uses it is told what happened, not that it happened in a group of tasks.
+        if len(group_error.exceptions) == 1:
+            raise group_error.exceptions[0] from None
+        raise
 
 
 async def _probe_forever(clusters: ClusterRegistry) -> None:

@@ -7,6 +7,7 @@ precedence. docs/settings.md is made from this module.
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 import types
@@ -17,7 +18,16 @@ from pathlib import Path
 
 from watchcache_server.model.errors import SettingsError
 
-__all__ = ["Settings", "load_settings", "setting_rows"]
+__all__ = [
+    "SettingRow",
+    "Settings",
+    "environment_name",
+    "flag_name",
+    "load_settings",
+    "setting_rows",
+    "setting_text",
+    "trace_settings",
+]
 
 
 def _setting(
@@ -41,6 +51,26 @@ class Settings:
         "127.0.0.1:8080", "Loopback address of /metrics, /healthz and /readyz; empty for none."
     )
     reflection: bool = _setting(True, "Serve gRPC reflection, which grpcurl needs.")
+    tls_certificate: str = _setting(
+        "", "PEM file of the certificate, chain included, that gRPC serves with; empty for no TLS."
+    )
+    tls_key: str = _setting("", "PEM file of the private key of that certificate.")
+
+    # What it tells operators
+    ready_contact_seconds: float = _setting(
+        60,
+        "/readyz says no when the default cluster has not answered for so long.",
+        low=20,
+        high=3600,
+    )
+    max_metric_pairs: int = _setting(
+        2000,
+        "Pairs of extension and resource with gauges of their own; others are summed up in one.",
+        low=0,
+        high=100_000,
+    )
+    log_level: str = _setting("info", "debug, info, warning or error.")
+    log_format: str = _setting("auto", "console, json, or auto (console on a terminal).")
 
     # Where it reads
     kubeconfig: tuple[str, ...] = _setting(
@@ -141,10 +171,6 @@ class Settings:
         5, "Time for streams to end when the service stops.", low=0, high=300
     )
 
-    # Logs
-    log_level: str = _setting("info", "debug, info, warning or error.")
-    log_format: str = _setting("auto", "console, json, or auto (console on a terminal).")
-
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
@@ -155,10 +181,28 @@ class Settings:
         _one_of("identity", self.identity, ("service-account", "caller"))
         _one_of("log_level", self.log_level, ("debug", "info", "warning", "error"))
         _one_of("log_format", self.log_format, ("auto", "console", "json"))
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise SettingsError(
+                "settings tls_certificate and tls_key: one is given without the other; give both "
+                "for TLS, or neither"
+            )
         if not self.listen:
             raise SettingsError(
                 "setting listen: no address; give at least one, such as 127.0.0.1:7443"
             )
+
+
+# The first setting of each section.
+_SECTIONS: typing.Final = {
+    "listen": "Where it listens",
+    "ready_contact_seconds": "What it tells operators",
+    "kubeconfig": "Where it reads",
+    "token_lifetime_seconds": "Tokens",
+    "watch_timeout_seconds": "Informers",
+    "max_extensions": "Extensions",
+    "max_subscriptions": "Subscriptions",
+    "max_message_bytes": "gRPC",
+}
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -175,21 +219,40 @@ def load_settings(
 
     Raises SettingsError naming the setting, where it came from, and what it may be.
     """
+    return trace_settings(flags, environment, file)[0]
+
+
+def trace_settings(
+    flags: Mapping[str, object],
+    environment: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> tuple[Settings, dict[str, str]]:
+    """Do as `load_settings`; say also, for each setting that is no default, where it came from."""
     environment = os.environ if environment is None else environment
     kinds = typing.get_type_hints(Settings)
-    values: dict[str, object] = {}
+    given: list[tuple[str, object, str]] = []
     for name, value in _read(file).items():
         if name not in kinds:
             raise SettingsError(f"{file}: there is no setting {name!r}; see docs/settings.md")
-        values[name] = _convert(name, kinds[name], value, str(file))
-    for name, kind in kinds.items():
-        variable = f"WATCHCACHE_{name.upper()}"
+        given.append((name, value, str(file)))
+    for name in kinds:
+        variable = environment_name(name)
         if variable in environment:
-            values[name] = _convert(name, kind, environment[variable], variable)
-    for name, value in flags.items():
-        if value is not None:
-            values[name] = _convert(name, kinds[name], value, f"--{name.replace('_', '-')}")
-    return Settings(**typing.cast("dict[str, typing.Any]", values))
+            given.append((name, environment[variable], variable))
+    given += [(name, value, flag_name(name)) for name, value in flags.items() if value is not None]
+    values = {name: _convert(name, kinds[name], value, origin) for name, value, origin in given}
+    origins = {name: origin for name, _, origin in given}
+    return Settings(**typing.cast("dict[str, typing.Any]", values)), origins
+
+
+def environment_name(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return f"WATCHCACHE_{name.upper()}"
+
+
+def flag_name(name: str) -> str:
+    """Return the flag of a setting."""
+    return f"--{name.replace('_', '-')}"
 
 
 def _read(file: Path | None) -> dict[str, object]:
@@ -225,9 +288,15 @@ def _convert(name: str, kind: object, value: object, origin: str) -> object:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise wrong
     try:
-        return int(value) if kind is int else float(value)
+        number = float(value)
+        if kind is int:
+            # A text such as 1e3 is no whole number, and 3.5 is not to become 3.
+            number = int(value) if isinstance(value, str) or number.is_integer() else math.nan
     except ValueError:
         raise wrong from None
+    if not math.isfinite(number):
+        raise wrong
+    return number
 
 
 def _type_name(kind: object) -> str:
@@ -238,18 +307,35 @@ def _type_name(kind: object) -> str:
     ]
 
 
-def setting_rows() -> list[tuple[str, str, str]]:
-    """Return (name, default, help) for each setting, for docs and flags."""
+class SettingRow(typing.NamedTuple):
+    """One setting as documentation and flags show it. `default` is as one would write it."""
+
+    name: str
+    section: str
+    kind: object
+    default: str
+    help: str
+
+
+def setting_rows() -> list[SettingRow]:
+    """Return all settings in their order."""
+    kinds = typing.get_type_hints(Settings)
     rows = []
+    section = ""
     for each in fields(Settings):
-        default = each.default
-        if isinstance(default, tuple):
-            default = ",".join(default)
+        section = _SECTIONS.get(each.name, section)
         low, high = each.metadata["low"], each.metadata["high"]
         text = each.metadata["help"]
         if low is not None:
             text += f" {low} or more." if high is None else f" {low} to {high}."
         rows.append(
-            (each.name, str(default).lower() if each.type == "bool" else str(default), text)
+            SettingRow(each.name, section, kinds[each.name], setting_text(each.default), text)
         )
     return rows
+
+
+def setting_text(value: object) -> str:
+    """Write the value of a setting as it would be given."""
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

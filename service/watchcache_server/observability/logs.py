@@ -115,11 +115,17 @@ def _console(*, has_colours: bool) -> list[structlog.typing.Processor]:
 
 def _hide_secrets(_logger: Any, _method: str, event: _Event) -> _Event:
     """Blot out whatever is, or looks like, a secret."""
-    for name, value in event.items():
-        if _SECRET_NAMES.search(name):
-            event[name] = _HIDDEN
-        elif isinstance(value, str):
-            event[name] = _SECRETS.sub(_HIDDEN, value)
-        elif not isinstance(value, int | float | bool | None):
-            event[name] = _SECRETS.sub(_HIDDEN, str(value))
-    return event
+    return {
+        name: _HIDDEN if _SECRET_NAMES.search(name) else _without_secrets(value)
+        for name, value in event.items()
+    }
+
+
+def _without_secrets(value: Any) -> Any:
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case list() | tuple():
+            return [_without_secrets(each) for each in value]
+        case _:
+            return _SECRETS.sub(_HIDDEN, str(value))

@@ -7,6 +7,7 @@ until callers are authenticated.
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 from aiohttp import web
@@ -48,8 +49,8 @@ class HttpServer:
         except OSError as error:
             await runner.cleanup()
             raise SettingsError(
-                f"address {self.address!r} cannot be bound: {error.strerror}; stop what uses it, "
-                "or choose another in the setting http_listen, or leave that one empty"
+                f"address {self.address!r} cannot be bound: {os.strerror(error.errno or 0)}; "
+                "stop what uses it, or choose another in the setting http_listen"
             ) from error
         self._runner = runner
         host, port = runner.addresses[0][:2]

@@ -1,9 +1,10 @@
-"""The gRPC server: addresses, limits, health, reflection, and how it stops."""
+"""The gRPC server: addresses, TLS, limits, health, reflection, and how it stops."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
+import ssl
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,19 +72,29 @@ class GrpcServer:
             )
         #: The addresses bound, with the ports that were chosen.
         self.addresses: list[str] = []
+        #: Whether it has started and takes RPCs.
+        self.is_serving = False
 
     async def start(self) -> None:
-        """Bind all addresses and serve. Raises SettingsError when one cannot be bound."""
+        """Bind all addresses and serve.
+
+        Raises SettingsError when one cannot be bound, or the certificate cannot be used.
+        """
+        credentials = _credentials(self._settings)
         for address in self._settings.listen:
-            self.addresses.append(self._bind(check_address(address)))
+            self.addresses.append(self._bind(check_address(address), credentials))
         await self._server.start()
+        self.is_serving = True
         await self._set_health(health_pb2.HealthCheckResponse.SERVING)
 
-    def _bind(self, address: str) -> str:
+    def _bind(self, address: str, credentials: grpc.ServerCredentials | None) -> str:
         if address.startswith("unix:"):
             _remove_stale_socket(Path(address.removeprefix("unix:")))
         try:
-            port = self._server.add_insecure_port(address)
+            if credentials is None:
+                port = self._server.add_insecure_port(address)
+            else:
+                port = self._server.add_secure_port(address, credentials)
         except RuntimeError as error:
             raise SettingsError(
                 f"address {address!r} cannot be bound: it is in use, or not of this machine; stop "
@@ -104,11 +115,30 @@ class GrpcServer:
 
     async def not_serving(self) -> None:
         """Tell health checks that the service goes away."""
+        self.is_serving = False
         await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
 
     async def stop(self, grace_seconds: float) -> None:
         """Take no more RPCs; give those that run so long to end."""
         await self._server.stop(grace_seconds)
+
+
+def _credentials(settings: Settings) -> grpc.ServerCredentials | None:
+    """Return what to serve TLS with, None without. Raises SettingsError for unusable files."""
+    if not settings.tls_certificate:
+        return None
+    certificate, key = Path(settings.tls_certificate), Path(settings.tls_key)
+    try:
+        # gRPC itself would only say, in its own log and to nobody else, that a key does not fit.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+        pair = (key.read_bytes(), certificate.read_bytes())
+    except OSError as error:
+        raise SettingsError(
+            f"settings tls_certificate {str(certificate)!r} and tls_key {str(key)!r}: "
+            f"{error.strerror or error}; give readable PEM files, the key unencrypted, that belong "
+            "together"
+        ) from error
+    return grpc.ssl_server_credentials([pair])
 
 
 def _options(settings: Settings) -> list[tuple[str, int]]:
