@@ -7,6 +7,7 @@ left to a real server. Functions change the tree that they are given.
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -238,6 +239,11 @@ def _service(tree: Tree) -> None:
     spec.setdefault("type", "ClusterIP")
     spec.setdefault("sessionAffinity", "None")
     if spec["type"] != "ExternalName":
+        # Taken from the uid, so that an update which leaves it out finds the same one again.
+        number = uuid.UUID(tree["metadata"]["uid"]).int
+        address = f"10.96.{number >> 8 & 0xFF}.{number & 0xFF}"
+        spec.setdefault("clusterIP", address)
+        spec.setdefault("clusterIPs", [spec["clusterIP"]])
         spec.setdefault("internalTrafficPolicy", "Cluster")
         spec.setdefault("ipFamilies", ["IPv4"])
         spec.setdefault("ipFamilyPolicy", "SingleStack")

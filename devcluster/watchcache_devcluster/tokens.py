@@ -1,6 +1,6 @@
 """ServiceAccount tokens: signing, checking, refusing; and the admin token.
 
-Tokens are JWTs signed with RS256 by a key that lives as long as the cluster object. A token is good
+Tokens are JWTs signed with ES256 by a key that lives as long as the cluster object. A token is good
 while its signature, its audience and its times are, its ServiceAccount exists with the same uid,
 and nobody has ordered it refused (`refuse`, the token-expiry fault).
 """
@@ -18,7 +18,11 @@ from typing import Any
 import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import (
+    decode_dss_signature,
+    encode_dss_signature,
+)
 
 from .storage import Record, Storage
 
@@ -27,6 +31,7 @@ __all__ = ["ADMIN_GROUP", "ISSUER", "Tokens", "User"]
 ISSUER = "https://kubernetes.default.svc"
 ADMIN_GROUP = "system:masters"
 _LEEWAY_SECONDS = 60
+_ALGORITHM = ec.ECDSA(hashes.SHA256())
 _CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 
 
@@ -65,7 +70,7 @@ class Tokens:
     def __init__(self, storage: Storage, clock: Callable[[], float], admin_token: str) -> None:
         self._storage = storage
         self._clock = clock
-        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self._key = ec.generate_private_key(ec.SECP256R1())
         self._key_id = secrets.token_urlsafe(16)
         self._signed: dict[str, dict[str, Any]] = {}
         self._refused_before: dict[tuple[str, str], float] = {}
@@ -97,9 +102,10 @@ class Tokens:
             "nbf": int(now),
             "sub": f"system:serviceaccount:{account.namespace}:{account.name}",
         }
-        header = {"alg": "RS256", "kid": self._key_id, "typ": "JWT"}
+        header = {"alg": "ES256", "kid": self._key_id, "typ": "JWT"}
         signed = b".".join(_base64(msgspec.json.encode(part)) for part in (header, claims))
-        signature = self._key.sign(signed, padding.PKCS1v15(), hashes.SHA256())
+        numbers = decode_dss_signature(self._key.sign(signed, _ALGORITHM))
+        signature = b"".join(number.to_bytes(32) for number in numbers)
         return f"{signed.decode()}.{_base64(signature).decode()}", now + lifetime_seconds
 
     def refuse(self, namespace: str, name: str) -> None:
@@ -161,9 +167,11 @@ class Tokens:
             return known
         signed, _, signature = token.rpartition(".")
         try:
-            self._key.public_key().verify(
-                _unbase64(signature), signed.encode(), padding.PKCS1v15(), hashes.SHA256()
+            numbers = _unbase64(signature)
+            encoded = encode_dss_signature(
+                int.from_bytes(numbers[:32]), int.from_bytes(numbers[32:])
             )
+            self._key.public_key().verify(encoded, signed.encode(), _ALGORITHM)
             claims: dict[str, Any] = msgspec.json.decode(_unbase64(signed.partition(".")[2]))
         except (InvalidSignature, ValueError, binascii.Error):
             return None
