@@ -16,6 +16,8 @@ import aiohttp
 import pytest
 
 from tests.contract.api import Api, Endpoint, unique
+from tests.contract.objects import version_of
+from tests.contract.rights import Robot
 from tests.controlplane.server import ControlPlane
 from watchcache_devcluster import DevCluster
 
@@ -81,6 +83,26 @@ async def namespace(api: Api) -> str:
 def configmaps(namespace: str) -> str:
     """Give the path of the ConfigMaps of the test's namespace."""
     return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+@pytest.fixture
+async def seven(api: Api, configmaps: str) -> list[int]:
+    """Make c0 to c6, numbered and labelled even or odd; return the version of each."""
+    versions = []
+    for number in range(7):
+        labels = {"n": str(number), "parity": "odd" if number % 2 else "even"}
+        made = await api.create(configmaps, {"metadata": {"name": f"c{number}", "labels": labels}})
+        versions.append(version_of(made))
+    return versions
+
+
+@pytest.fixture
+async def robot(api: Api, namespace: str) -> Robot:
+    """Give a ServiceAccount of the test's namespace."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    await api.create(path, {"metadata": {"name": "robot"}})
+    made = await api.create(f"{path}/robot/token", {"spec": {}})
+    return Robot(namespace, made["status"]["token"])
 
 
 class _DevClusterThread:

@@ -9,11 +9,7 @@ import pytest
 
 from tests.contract.api import Api, eventually
 from tests.contract.definitions import DEFINITIONS, CustomKind, define, new_kind
-from tests.contract.test_kubernetes_lists import names
-from tests.contract.test_kubernetes_objects import assert_refused, version_of
-from tests.contract.test_kubernetes_watches import summary
-
-_TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+from tests.contract.objects import TABLE, assert_refused, names, summary, version_of
 
 
 @pytest.fixture
@@ -304,7 +300,7 @@ class TestObjects:
         """Printed columns come from the definition, after the name."""
         path = widget.path(namespace)
         await api.create(path, widget.object("a", {"size": 7}))
-        found = await api.get(path, accept=_TABLE)
+        found = await api.get(path, accept=TABLE)
         assert [column["name"] for column in found["columnDefinitions"]] == ["Name", "Size"]
         assert [row["cells"] for row in found["rows"]] == [["a", 7]]
 

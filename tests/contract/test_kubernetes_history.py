@@ -9,9 +9,7 @@ import asyncio
 from typing import Any
 
 from tests.contract.api import Api
-from tests.contract.test_kubernetes_lists import names
-from tests.contract.test_kubernetes_objects import assert_refused, version_of
-from tests.contract.test_kubernetes_watches import summary
+from tests.contract.objects import assert_refused, names, summary, version_of
 
 
 async def test_an_expired_past_is_told_and_can_be_left_behind(api: Api, configmaps: str) -> None:

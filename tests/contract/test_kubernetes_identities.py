@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.contract.api import Api
-from tests.contract.test_kubernetes_objects import assert_refused
+from tests.contract.objects import assert_refused
 
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _AUDIENCE = "https://kubernetes.default.svc"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.contract.api import Api
-from tests.contract.test_kubernetes_objects import assert_refused, deployment, version_of
+from tests.contract.objects import assert_refused, deployment, version_of
 
 _BEFORE: dict[str, Any] = {
     "metadata": {"name": "a", "labels": {"x": "1", "y": "2"}, "annotations": {"n": "1"}},

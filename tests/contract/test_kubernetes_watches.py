@@ -10,33 +10,17 @@ from typing import Any
 import pytest
 
 from tests.contract.api import Api, WatchStream, unique
-from tests.contract.test_kubernetes_objects import assert_refused, version_of
+from tests.contract.objects import (
+    END_OF_INITIAL_EVENTS,
+    WATCH_LIST,
+    assert_refused,
+    create,
+    latest,
+    summary,
+    version_of,
+)
 
 _FUTURE = 10**9
-_END_OF_INITIAL_EVENTS = {"k8s.io/initial-events-end": "true"}
-_PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-_TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
-_WATCH_LIST = {
-    "sendInitialEvents": "true",
-    "resourceVersionMatch": "NotOlderThan",
-    "allowWatchBookmarks": "true",
-}
-
-
-def summary(event: dict[str, Any]) -> tuple[str, str]:
-    """Return an event's type and the name of its object."""
-    return event["type"], event["object"]["metadata"].get("name", "")
-
-
-async def create(api: Api, path: str, name: str, **metadata: Any) -> dict[str, Any]:
-    """Create an object that has nothing but metadata."""
-    made: dict[str, Any] = await api.create(path, {"metadata": {"name": name, **metadata}})
-    return made
-
-
-async def latest(api: Api, path: str) -> int:
-    """Return the version of a list, from which a watch goes on."""
-    return version_of(await api.get(path))
 
 
 class TestChanges:
@@ -230,7 +214,7 @@ class TestWatchList:
         await create(api, configmaps, "b")
         await api.delete(f"{configmaps}/b")
         last = await create(api, configmaps, "c")
-        query: dict[str, Any] = dict(_WATCH_LIST)
+        query: dict[str, Any] = dict(WATCH_LIST)
         if version is not None:
             query["resourceVersion"] = version.format(first=version_of(first))
         await api.get(configmaps)
@@ -240,7 +224,7 @@ class TestWatchList:
             assert bookmark["type"] == "BOOKMARK"
             marked = bookmark["object"]
             assert (marked["kind"], marked["apiVersion"]) == ("ConfigMap", "v1")
-            assert marked["metadata"]["annotations"] == _END_OF_INITIAL_EVENTS
+            assert marked["metadata"]["annotations"] == END_OF_INITIAL_EVENTS
             assert version_of(marked) >= version_of(last)
             await create(api, configmaps, "d")
             assert summary(await stream.next_change()) == ("ADDED", "d")
@@ -248,7 +232,7 @@ class TestWatchList:
     async def test_the_bookmark_is_where_to_go_on_from(self, api: Api, configmaps: str) -> None:
         """A watch from the bookmark's version misses nothing and repeats nothing."""
         await create(api, configmaps, "a")
-        async with api.watch(configmaps, **_WATCH_LIST) as stream:
+        async with api.watch(configmaps, **WATCH_LIST) as stream:
             _, bookmark = await self._initial(stream)
         await create(api, configmaps, "b")
         resumed = version_of(bookmark["object"])
@@ -258,16 +242,16 @@ class TestWatchList:
     async def test_the_state_is_that_of_the_selection(self, api: Api, configmaps: str) -> None:
         """With a selector that matches nothing the bookmark comes alone."""
         await create(api, configmaps, "a")
-        query = {**_WATCH_LIST, "labelSelector": "absent"}
+        query = {**WATCH_LIST, "labelSelector": "absent"}
         async with api.watch(configmaps, **query) as stream:
             seen, bookmark = await self._initial(stream)
             assert seen == []
-            assert bookmark["object"]["metadata"]["annotations"] == _END_OF_INITIAL_EVENTS
+            assert bookmark["object"]["metadata"]["annotations"] == END_OF_INITIAL_EVENTS
 
     async def test_without_bookmarks_the_end_is_not_told(self, api: Api, configmaps: str) -> None:
         """A client that takes no bookmarks gets the state and no mark."""
         await create(api, configmaps, "a")
-        query = {**_WATCH_LIST, "allowWatchBookmarks": "false", "timeoutSeconds": "1"}
+        query = {**WATCH_LIST, "allowWatchBookmarks": "false", "timeoutSeconds": "1"}
         async with api.watch(configmaps, **query) as stream:
             assert [summary(event) for event in await stream.rest()] == [("ADDED", "a")]
 
@@ -275,7 +259,7 @@ class TestWatchList:
         """With sendInitialEvents=false a watch from a version sends what came after it."""
         first = await create(api, configmaps, "a")
         await create(api, configmaps, "b")
-        query = {**_WATCH_LIST, "sendInitialEvents": "false"}
+        query = {**WATCH_LIST, "sendInitialEvents": "false"}
         async with api.watch(configmaps, resourceVersion=version_of(first), **query) as stream:
             assert summary(await stream.next_change()) == ("ADDED", "b")
 
@@ -284,7 +268,7 @@ class TestWatchList:
     ) -> None:
         """The state of a version not yet reached is waited for, then refused in the stream."""
         async with api.watch(
-            configmaps, resourceVersion=_FUTURE, timeoutSeconds=8, **_WATCH_LIST
+            configmaps, resourceVersion=_FUTURE, timeoutSeconds=8, **WATCH_LIST
         ) as stream:
             (event,) = await stream.rest()
         assert event["type"] == "ERROR"
@@ -309,7 +293,7 @@ class TestWatchList:
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             ),
             (
-                {**_WATCH_LIST, "continue": "x"},
+                {**WATCH_LIST, "continue": "x"},
                 "resourceVersionMatch is forbidden when continue is provided",
             ),
         ],
@@ -381,31 +365,6 @@ class TestSelectors:
             event = await stream.next()
             assert summary(event) == ("DELETED", "a")
             assert event["object"]["status"]["phase"] == "Pending"
-
-
-class TestRepresentations:
-    """The Accept header on a watch."""
-
-    async def test_metadata_only(self, api: Api, configmaps: str) -> None:
-        """Events and bookmarks hold PartialObjectMetadata."""
-        made = await api.create(configmaps, {"metadata": {"name": "a"}, "data": {"k": "v"}})
-        async with api.watch(configmaps, accept=_PARTIAL, **_WATCH_LIST) as stream:
-            added, bookmark = await stream.take(2)
-        partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-        assert added == {"type": "ADDED", "object": {**partial, "metadata": made["metadata"]}}
-        assert bookmark["type"] == "BOOKMARK"
-        assert bookmark["object"]["kind"] == "PartialObjectMetadata"
-        assert bookmark["object"]["metadata"]["annotations"] == _END_OF_INITIAL_EVENTS
-
-    async def test_tables_for_people(self, api: Api, configmaps: str) -> None:
-        """Each event is a table of one row; only the first has the columns."""
-        for name in ("a", "b"):
-            await create(api, configmaps, name)
-        async with api.watch(configmaps, accept=_TABLE) as stream:
-            first, second = [event["object"] for event in await stream.take(2)]
-        assert [column["name"] for column in first["columnDefinitions"]] == ["Name", "Data", "Age"]
-        assert not second["columnDefinitions"]
-        assert [table["rows"][0]["cells"][0] for table in (first, second)] == ["a", "b"]
 
 
 class TestEnd:
