@@ -8,9 +8,10 @@ the built-in kinds by the name of the field; the lists of custom resources are a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+import msgspec
 
 __all__ = [
     "SET_FIELDS",
@@ -24,6 +25,8 @@ __all__ = [
     "record_update",
     "to_fields_v1",
 ]
+
+_encode = msgspec.json.Encoder().encode
 
 Tree = dict[str, Any]
 Path = tuple[str, ...]
@@ -83,7 +86,7 @@ def item_key(item: Mapping[str, Any], keys: tuple[str, ...]) -> str:
         value = item.get(key, "TCP" if key == "protocol" else None)
         if value is not None:
             values[key] = value
-    return "k:" + json.dumps(values, separators=(",", ":"), sort_keys=True)
+    return "k:" + _encode(values).decode()
 
 
 def leaves(tree: Tree, *, is_custom: bool) -> dict[Path, Any]:
@@ -109,7 +112,7 @@ def _collect(path: Path, field: str, value: Any, is_custom: bool, found: dict[Pa
     if isinstance(value, list) and value:
         if field in SET_FIELDS:
             for item in value:
-                found[*path, "v:" + json.dumps(item)] = item
+                found[*path, "v:" + _encode(item).decode()] = item
             return
         keys = merge_keys(field, value, is_custom=is_custom)
         if keys:
@@ -161,15 +164,14 @@ def record_update(
     updated = []
     is_known = False
     for entry in entries:
-        paths = from_fields_v1(entry.get("fieldsV1", {})) - removed
-        if _is_same_writer(entry, writer):
-            is_known = True
-            paths |= changed
-            stamp = writer["time"]
-        else:
-            paths -= changed
-            stamp = entry["time"]
-        if paths:
+        is_own = _is_same_writer(entry, writer)
+        is_known = is_known or is_own
+        before_paths = from_fields_v1(entry.get("fieldsV1", {}))
+        paths = (before_paths | changed) - removed if is_own else before_paths - changed - removed
+        if paths == before_paths and not is_own:
+            updated.append(entry)
+        elif paths:
+            stamp = writer["time"] if is_own else entry["time"]
             updated.append({**entry, "time": stamp, "fieldsV1": to_fields_v1(paths)})
     if not is_known and changed:
         updated.append(_entry(writer, changed))

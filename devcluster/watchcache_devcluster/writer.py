@@ -7,7 +7,6 @@ a write that changes nothing uncommitted. Patches become updates in `patching`; 
 
 from __future__ import annotations
 
-import copy
 import secrets
 import uuid
 from typing import Any
@@ -167,7 +166,7 @@ class Writer:
         if not is_apply:
             is_reset = after.pop("managedFields", None) in ([], [{}])
             if not is_reset and "managedFields" in before:
-                after["managedFields"] = copy.deepcopy(before["managedFields"])
+                after["managedFields"] = before["managedFields"]
         _check_finalizers(resource, current.name, before, after)
         apply_defaults(resource, tree)
         self._commits.validate(resource, tree, old)
