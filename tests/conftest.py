@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 from hypothesis import HealthCheck, settings
@@ -15,3 +16,12 @@ settings.register_profile(
 # Longer, for a search overnight: HYPOTHESIS_PROFILE=thorough make test
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_sessionstart() -> None:
+    """Have no event loop outside of asynchronous tests.
+
+    looptime asks for the current one before each test. Were none set yet, asking would make one
+    that nobody closes, and the warning about it would fail whichever test runs at that moment.
+    """
+    asyncio.set_event_loop(None)

@@ -40,8 +40,8 @@ def connect(
     keepalive_seconds = seconds_of(keepalive, field="keepalive")
     if keepalive_seconds < _LEAST_KEEPALIVE_SECONDS:
         raise ConnectionSettingsError(
-            f"keepalive is {keepalive!r}; the service closes connections that are probed more often "
-            f"than every {_LEAST_KEEPALIVE_SECONDS:g} s",
+            f"keepalive is {keepalive!r}; the service closes connections that are probed more "
+            f"often than every {_LEAST_KEEPALIVE_SECONDS:g} s",
             reason="INVALID_KEEPALIVE",
         )
     return Connection(

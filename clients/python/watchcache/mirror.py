@@ -279,7 +279,7 @@ class Mirror(Generic[T]):
             self._pulse.beat()
 
     def _take(self, message: Message[T]) -> None:
-        if not isinstance(message, SourceChanged):
+        if isinstance(message, Batch | Bookmark):
             self._sources.end_statuses()
         changes: list[Change[T]] = []
         if isinstance(message, Batch):
@@ -291,7 +291,7 @@ class Mirror(Generic[T]):
             self._confirm(is_complete=True)
         elif isinstance(message, Synced):
             changes = self._store.commit_snapshot()
-            self._sources.commit_snapshot()
+            self._sources.commit()
             self._is_synced = True
             self._confirm(is_complete=True)
         elif isinstance(message, Started):
@@ -302,18 +302,18 @@ class Mirror(Generic[T]):
         elif isinstance(message, Disconnected):
             self._last_break = message.error
             self._store.abandon_snapshot()
-            self._sources.abandon_snapshot()
+            self._sources.abandon_stream()
         if changes:
             for listener in tuple(self._listeners):
                 listener(changes)
 
     def _start(self, started: Started) -> None:
         self._last_break = None
+        self._sources.begin_stream()
         if started.mode is StartMode.RESUMED:
             # What was missed comes now, in batches that do not say how old they are.
             self._is_behind = True
             self._behind_until = self._now() + started.bookmark_interval_seconds
-            self._sources.begin_resumed()
         else:
             self._store.begin_snapshot()
             self._sources.begin_snapshot()

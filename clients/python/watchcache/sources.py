@@ -32,49 +32,49 @@ class SourceTable:
 
     def __init__(self) -> None:
         self._held: dict[_Identity, _Seen] = {}
-        self._incoming: dict[_Identity, _Seen] | None = None
-        self._unconfirmed: set[_Identity] = set()
+        self._stream: dict[_Identity, _Seen] = {}
+        self._is_opening = False
+        self._is_collecting = False
 
     @property
     def latest(self) -> tuple[Source, ...]:
         """The newest status of each informer, those of an unfinished snapshot included."""
-        seen = self._held if self._incoming is None else self._held | self._incoming
+        is_newer = bool(self._stream) and (self._is_opening or self._is_collecting)
+        seen = self._stream if is_newer else self._held
         return tuple(entry.source for entry in seen.values())
 
+    def begin_stream(self) -> None:
+        """Expect the status of each informer; those that are not named are no more."""
+        self._stream = {}
+        self._is_opening = True
+        self._is_collecting = False
+
     def begin_snapshot(self) -> None:
-        """Take statuses from here on as a snapshot's; drop those of an unfinished one."""
-        self._incoming = {}
-        self._unconfirmed.clear()
+        """Take the statuses of the stream as those of a snapshot that is under way."""
+        self._is_opening = False
+        self._is_collecting = True
 
-    def abandon_snapshot(self) -> None:
-        """Drop the statuses of an unfinished snapshot, if there is one."""
-        self._incoming = None
+    def abandon_stream(self) -> None:
+        """Forget the stream; the statuses that came with the data stay."""
+        self._is_opening = self._is_collecting = False
+        self._stream = dict(self._held)
 
-    def commit_snapshot(self) -> None:
-        """Let the statuses that came with the snapshot be those of the data that is held."""
-        self._held, self._incoming = self._incoming or {}, None
-
-    def begin_resumed(self) -> None:
-        """Expect the status of each informer anew; those that are not named are no more."""
-        self._unconfirmed = set(self._held)
+    def commit(self) -> None:
+        """Let the statuses of the stream be those of the data that is held."""
+        self._is_opening = self._is_collecting = False
+        self._held = dict(self._stream)
 
     def end_statuses(self) -> None:
         """Note that all statuses at the start of a stream have come."""
-        for identity in self._unconfirmed:
-            self._held.pop(identity, None)
-        self._unconfirmed.clear()
+        if self._is_opening:
+            self.commit()
 
     def update(self, source: Source, *, now: float, wall_time: datetime) -> None:
         """Take in a status that came at `now`."""
-        table = self._held if self._incoming is None else self._incoming
-        identity = _identity(source)
-        # An informer is named by its kind alone, or its plural alone, until discovery knows both.
-        for known in [key for key, seen in table.items() if _is_same(seen.source, source)]:
-            del table[known]
-            self._unconfirmed.discard(known)
-        self._unconfirmed.discard(identity)
-        if source.state is not SourceState.STOPPED:
-            table[identity] = _Seen(source, now - _age_when_sent(source, wall_time))
+        seen = _Seen(source, now - _age_when_sent(source, wall_time))
+        _put(self._stream, seen)
+        if not (self._is_opening or self._is_collecting):
+            _put(self._held, seen)
 
     def covering(
         self, resource: ResourceName, *, namespace: str | None = None, cluster: str | None = None
@@ -117,6 +117,14 @@ def _identity(source: Source) -> _Identity:
         source.label_selector,
         source.field_selector,
     )
+
+
+def _put(table: dict[_Identity, _Seen], seen: _Seen) -> None:
+    # An informer is named by its kind alone, or its plural alone, until discovery knows both.
+    for known in [key for key, entry in table.items() if _is_same(entry.source, seen.source)]:
+        del table[known]
+    if seen.source.state is not SourceState.STOPPED:
+        table[_identity(seen.source)] = seen
 
 
 def _is_same(known: Source, source: Source) -> bool:

@@ -107,27 +107,38 @@ def test_a_stopped_source_is_no_more() -> None:
 def test_a_resumed_stream_names_all_sources_that_are() -> None:
     """Those that went while nobody listened are not named, so they are no more."""
     table = _table(_source(), _source("secrets"))
-    table.begin_resumed()
-    table.update(_source(), now=1.0, wall_time=_NOON)
-    assert len(table.latest) == 2
+    table.begin_stream()
+    table.update(_source(state="STALE"), now=1.0, wall_time=_NOON)
+    assert [source.state for source in table.covering(_PODS)] == ["LIVE"]
+    assert [source.state for source in table.latest] == ["STALE"]
     table.end_statuses()
-    assert [source.resource for source in table.latest] == ["pods"]
+    assert [source.state for source in table.covering(_PODS)] == ["STALE"]
+    table.update(_source("secrets"), now=2.0, wall_time=_NOON)
     table.end_statuses()
-    assert [source.resource for source in table.latest] == ["pods"]
+    assert [source.resource for source in table.latest] == ["pods", "secrets"]
 
 
-def test_a_snapshot_brings_its_own_statuses() -> None:
+@pytest.mark.parametrize("is_reset", [False, True], ids=["snapshot", "reset after the statuses"])
+def test_a_snapshot_brings_its_own_statuses(is_reset: bool) -> None:
     """Until it is complete the held data is judged by the statuses that it came with."""
     table = _table(_source())
+    for _ in range(2):
+        table.begin_stream()
+        if not is_reset:
+            table.begin_snapshot()
+        table.update(_source(state="SYNCING"), now=1.0, wall_time=_NOON)
+        if is_reset:
+            table.begin_snapshot()
+        table.end_statuses()
+        assert [source.state for source in table.covering(_PODS)] == ["LIVE"]
+        assert [source.state for source in table.latest] == ["SYNCING"]
+        table.abandon_stream()
+        assert [source.state for source in table.latest] == ["LIVE"]
+    table.begin_stream()
     table.begin_snapshot()
-    table.update(_source(state="SYNCING"), now=1.0, wall_time=_NOON)
-    assert [source.state for source in table.covering(_PODS)] == ["LIVE"]
-    assert [source.state for source in table.latest] == ["SYNCING"]
-    table.abandon_snapshot()
     assert [source.state for source in table.latest] == ["LIVE"]
-    table.begin_snapshot()
     table.update(_source("secrets", "FORBIDDEN"), now=1.0, wall_time=_NOON)
-    table.commit_snapshot()
+    table.commit()
     assert [source.resource for source in table.latest] == ["secrets"]
 
 
