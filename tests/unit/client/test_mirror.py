@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -24,91 +22,38 @@ from tests.unit.client.fake_service import (
     started,
     synced,
 )
+from tests.unit.client.scripted_watch import (
+    SNAPSHOT,
+    ScriptedWatch,
+    body,
+    changes,
+    mirror_of,
+    status,
+)
 from tests.unit.client.waiting import LIMIT_SECONDS, eventually
 from watchcache import (
     Backoff,
-    Batch,
     Bookmark,
     Change,
     Disconnected,
-    Event,
     Extension,
     InvalidArgumentError,
     Key,
-    Mirror,
     MirrorClosedError,
     NotSyncedError,
     NotWatchedError,
     Reset,
     ResetReason,
-    Source,
-    SourceChanged,
     StaleError,
     Started,
     StartMode,
     Synced,
     UnavailableError,
 )
-from watchcache.objects import decode_json
-from watchcache.v1alpha1 import event_pb2
 
 _QUICK = Backoff(0.001, 0.01)
-_SNAPSHOT = Started(StartMode.SNAPSHOT, "extension-1", 10.0)
 _RESUMED = Started(StartMode.RESUMED, "extension-1", 10.0)
 _AWAY = Disconnected(UnavailableError("the service is away"), 1.0)
-
-
-class ScriptedWatch:
-    """Stands for a watch: yields what the test says, or raises it, at the loop's own time."""
-
-    resume_token = b""
-
-    def __init__(self) -> None:
-        self._messages: asyncio.Queue[Any] = asyncio.Queue()
-
-    async def say(self, *messages: Any) -> None:
-        for message in messages:
-            self._messages.put_nowait(message)
-        for _ in range(3):
-            await asyncio.sleep(0)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        pass
-
-    def __aiter__(self) -> ScriptedWatch:
-        return self
-
-    async def __anext__(self) -> Any:
-        message = await self._messages.get()
-        if isinstance(message, Exception):
-            raise message
-        return message
-
-
-def _mirror(
-    max_age: float | None = None, decode: Callable[[bytes], Any] = decode_json
-) -> tuple[ScriptedWatch, Mirror[Any]]:
-    watch = ScriptedWatch()
-    return watch, Mirror(watch, decode, max_age_seconds=max_age, name="team-a/shop")  # type: ignore[arg-type]
-
-
-def _batch(*events: event_pb2.Event, is_snapshot: bool = False) -> Batch[Any]:
-    return Batch(tuple(Event(each, decode_json) for each in events), is_snapshot)
-
-
-def _source(resource: str = "pods", state: str = "LIVE", **fields: Any) -> SourceChanged:
-    return SourceChanged(Source.from_message(source(resource, state, **fields).source_status))
-
-
-def _body(name: str, **metadata: Any) -> bytes:
-    return json.dumps({"metadata": {"name": name, **metadata}}).encode()
-
-
-async def _synced(watch: ScriptedWatch, *events: event_pb2.Event) -> None:
-    await watch.say(_SNAPSHOT, _source(), _batch(*events, is_snapshot=True), Synced())
 
 
 # What it holds.
@@ -116,10 +61,11 @@ async def _synced(watch: ScriptedWatch, *events: event_pb2.Event) -> None:
 
 async def test_it_holds_what_the_stream_says() -> None:
     """Reads give the newest state, by key in each of its forms."""
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
     async with mirror:
-        await _synced(watch, event("ADDED", "a"), event("ADDED", "b", namespace="team-b"))
-        await watch.say(_batch(event("MODIFIED", "a", rv=2)))
+        await watch.say_snapshot(event("ADDED", "a"), event("ADDED", "b", namespace="team-b"))
+        await watch.say(changes(event("MODIFIED", "a", rv=2)))
         for key in ("team-a/a", "hub/team-a/a", Key("team-a", "a"), Key("team-a", "a", "hub")):
             assert mirror.get("pods", key)["metadata"]["resourceVersion"] == "2"
         assert mirror.get("pods", "team-a/z") is None
@@ -136,31 +82,33 @@ async def test_it_holds_what_the_stream_says() -> None:
 
 async def test_a_reader_may_change_what_it_gets() -> None:
     """Each read decodes anew, so nobody can spoil what others read."""
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
     async with mirror:
-        await _synced(watch, event("ADDED", "a"))
+        await watch.say_snapshot(event("ADDED", "a"))
         mirror.get("pods", "team-a/a")["metadata"].clear()
         assert mirror.get("pods", "team-a/a")["metadata"]["name"] == "a"
 
 
 async def test_another_decoder_decodes_every_read() -> None:
     """What reads return is what `decode` makes of the JSON."""
-    watch, mirror = _mirror(decode=len)
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch, decode=len)
     async with mirror:
-        await _synced(watch, event("ADDED", "a", body=b"{ }"))
+        await watch.say_snapshot(event("ADDED", "a", body=b"{ }"))
         assert (mirror.get("pods", "team-a/a"), mirror.list("pods")) == (3, [3])
 
 
 async def test_objects_are_found_by_labels_and_owner() -> None:
     """Indexed lookups follow changes, and a namespace narrows them."""
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
     owner = [{"uid": "uid-web", "kind": "ReplicaSet"}]
     async with mirror:
-        await _synced(
-            watch,
-            event("ADDED", "a", body=_body("a", labels={"app": "web"}, ownerReferences=owner)),
-            event("ADDED", "b", body=_body("b", labels={"app": "web"}), namespace="team-b"),
-            event("ADDED", "c", body=_body("c")),
+        await watch.say_snapshot(
+            event("ADDED", "a", body=body("a", labels={"app": "web"}, ownerReferences=owner)),
+            event("ADDED", "b", body=body("b", labels={"app": "web"}), namespace="team-b"),
+            event("ADDED", "c", body=body("c")),
         )
 
         def names(found: list[Any]) -> list[str]:
@@ -169,22 +117,23 @@ async def test_objects_are_found_by_labels_and_owner() -> None:
         assert names(mirror.by_label("pods", {"app": "web"})) == ["a", "b"]
         assert names(mirror.by_label("pods", {"app": "web"}, namespace="team-b")) == ["b"]
         assert names(mirror.by_owner("pods", "uid-web")) == ["a"]
-        await watch.say(_batch(event("DELETED", "a", rv=2)))
+        await watch.say(changes(event("DELETED", "a", rv=2)))
         assert names(mirror.by_label("pods", {"app": "web"})) == ["b"]
         assert mirror.by_owner("pods", "uid-web") == []
 
 
 async def test_the_cluster_may_be_left_out_where_there_is_one() -> None:
     """With several, a key without a cluster is an error that names them."""
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
     async with mirror:
         await watch.say(
-            _SNAPSHOT,
-            _source(),
-            _source(cluster="edge"),
-            _source("nodes"),
-            _batch(event("ADDED", "a"), event("ADDED", "a", rv=5, cluster="edge")),
-            _batch(event("ADDED", "n", resource="nodes", namespace="")),
+            SNAPSHOT,
+            status(),
+            status(cluster="edge"),
+            status("nodes"),
+            changes(event("ADDED", "a"), event("ADDED", "a", rv=5, cluster="edge")),
+            changes(event("ADDED", "n", resource="nodes", namespace="")),
             Synced(),
         )
         assert mirror.version("pods", "edge/team-a/a") == ("uid-a", "5")
@@ -198,7 +147,8 @@ async def test_the_cluster_may_be_left_out_where_there_is_one() -> None:
 
 async def test_listeners_are_told_the_difference() -> None:
     """A change before its eyes and one that a snapshot shows are told alike; LEFT stays LEFT."""
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
     told: list[tuple[str, str]] = []
 
     def listen(changes: Any) -> None:
@@ -206,12 +156,12 @@ async def test_listeners_are_told_the_difference() -> None:
 
     async with mirror:
         stop = mirror.on_change(listen)
-        await _synced(watch, event("ADDED", "a"), event("ADDED", "b"))
-        await watch.say(_batch(event("MODIFIED", "a", rv=2), event("DELETED", "b", rv=3)))
-        await watch.say(_AWAY, _RESUMED, _source(), Reset(ResetReason.HISTORY_EXPIRED))
-        await watch.say(_batch(event("ADDED", "c", rv=4), is_snapshot=True), Synced())
+        await watch.say_snapshot(event("ADDED", "a"), event("ADDED", "b"))
+        await watch.say(changes(event("MODIFIED", "a", rv=2), event("DELETED", "b", rv=3)))
+        await watch.say(_AWAY, _RESUMED, status(), Reset(ResetReason.HISTORY_EXPIRED))
+        await watch.say(changes(event("ADDED", "c", rv=4), is_snapshot=True), Synced())
         stop()
-        await watch.say(_batch(event("ADDED", "d", rv=5)))
+        await watch.say(changes(event("ADDED", "d", rv=5)))
     assert told == [
         ("ADDED", "a"),
         ("ADDED", "b"),
@@ -224,7 +174,8 @@ async def test_listeners_are_told_the_difference() -> None:
 
 async def test_an_error_of_a_listener_ends_the_mirror_loudly() -> None:
     """A mirror that half of its listeners follow would be silent about it; so it is raised."""
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
 
     def listen(changes: list[Change[Any]]) -> None:
         raise LookupError(len(changes))
@@ -232,7 +183,7 @@ async def test_an_error_of_a_listener_ends_the_mirror_loudly() -> None:
     async def hold() -> None:
         async with mirror:
             mirror.on_change(listen)
-            await _synced(watch, event("ADDED", "a"))
+            await watch.say_snapshot(event("ADDED", "a"))
             await asyncio.sleep(LIMIT_SECONDS)
 
     with pytest.raises(ExceptionGroup) as caught:
@@ -242,7 +193,7 @@ async def test_an_error_of_a_listener_ends_the_mirror_loudly() -> None:
 
 async def test_an_error_of_the_body_passes_as_it_is() -> None:
     """The user's own exception is not wrapped."""
-    _, mirror = _mirror()
+    mirror = mirror_of(ScriptedWatch())
     with pytest.raises(LookupError):
         async with mirror:
             raise LookupError
@@ -250,7 +201,7 @@ async def test_an_error_of_the_body_passes_as_it_is() -> None:
 
 async def test_a_cancelled_body_stays_cancelled() -> None:
     """The task that holds the mirror can be cancelled from outside."""
-    _, mirror = _mirror()
+    mirror = mirror_of(ScriptedWatch())
     entered = asyncio.Event()
 
     async def hold() -> None:
@@ -272,17 +223,18 @@ async def test_a_cancelled_body_stays_cancelled() -> None:
 
 async def test_reading_waits_for_the_first_snapshot() -> None:
     """Before it, an empty answer would be a lie; the error says what is awaited."""
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
     async with mirror:
         assert (mirror.is_synced, mirror.is_stale, mirror.age) == (False, True, float("inf"))
         await watch.say(_AWAY)
         with pytest.raises(NotSyncedError, match="the service is away"):
             mirror.list("pods")
-        await watch.say(_SNAPSHOT, _source(state="SYNCING"), _batch(event("ADDED", "a")))
+        await watch.say(SNAPSHOT, status(state="SYNCING"), changes(event("ADDED", "a")))
         for read in (lambda: mirror.list("pods"), lambda: mirror.get("pods", "team-a/a")):
             with pytest.raises(NotSyncedError, match="pods on hub is SYNCING"):
                 read()
-        await watch.say(_source(), Synced())
+        await watch.say(status(), Synced())
         assert mirror.is_synced
         assert not mirror.is_stale
         assert len(mirror.list("pods")) == 1
@@ -291,24 +243,26 @@ async def test_reading_waits_for_the_first_snapshot() -> None:
 @pytest.mark.parametrize("state", ["FORBIDDEN", "GONE", "UNREACHABLE", "SYNCING", "PENDING"])
 async def test_a_resource_that_is_not_loaded_cannot_be_read(state: str) -> None:
     """An informer that failed delays no other, but what it would hold is not known."""
-    watch, mirror = _mirror()
-    bad = _source("secrets", state, message="needs list on secrets")
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
+    bad = status("secrets", state, message="needs list on secrets")
     async with mirror:
-        await watch.say(_SNAPSHOT, _source(), bad, _batch(event("ADDED", "a")), Synced())
+        await watch.say(SNAPSHOT, status(), bad, changes(event("ADDED", "a")), Synced())
         assert len(mirror.list("pods")) == 1
         assert [source.state for source in mirror.not_live] == [state]
         with pytest.raises(NotSyncedError, match=f"{state} .needs list on secrets"):
             mirror.list("secrets")
-        await watch.say(_source("secrets"), _batch(event("ADDED", "s", rv=9, resource="secrets")))
+        await watch.say(status("secrets"), changes(event("ADDED", "s", rv=9, resource="secrets")))
         assert len(mirror.list("secrets")) == 1
         assert mirror.not_live == ()
 
 
 async def test_a_resource_that_is_not_watched_cannot_be_read() -> None:
     """A misspelt or unregistered resource is an error, not an empty list."""
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
     async with mirror:
-        await watch.say(_SNAPSHOT, _source(namespace="team-a"), Synced())
+        await watch.say(SNAPSHOT, status(namespace="team-a"), Synced())
         for arguments, told in (
             (("secrets", None), "does not watch secrets; register it"),
             (("pods", "team-b"), "pods in namespace team-b"),
@@ -323,9 +277,10 @@ async def test_a_mirror_of_keys_has_no_objects() -> None:
     """It knows which objects there are; their content is read from the service."""
     key = event("ADDED", "a")
     key.object.ClearField("json")
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
     async with mirror:
-        await _synced(watch, key)
+        await watch.say_snapshot(key)
         assert mirror.keys("pods") == [Key("team-a", "a", "hub")]
         with pytest.raises(InvalidArgumentError, match="keys only"):
             mirror.get("pods", "team-a/a")
@@ -333,11 +288,12 @@ async def test_a_mirror_of_keys_has_no_objects() -> None:
 
 async def test_a_mirror_is_entered_once() -> None:
     """Outside of its context it is not fed, so it cannot be read."""
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
     with pytest.raises(MirrorClosedError, match="not running"):
         mirror.list("pods")
     async with mirror:
-        await _synced(watch)
+        await watch.say_snapshot()
         assert mirror.list("pods") == []
         assert "team-a/shop, 0 objects" in repr(mirror)
     with pytest.raises(MirrorClosedError, match="not running"):
@@ -352,28 +308,30 @@ async def test_a_mirror_is_entered_once() -> None:
 @pytest.mark.looptime
 async def test_age_is_the_time_since_the_stream_confirmed_the_data() -> None:
     """Batches, bookmarks and the end of a snapshot confirm it."""
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
     async with mirror:
-        await _synced(watch)
+        await watch.say_snapshot()
         assert mirror.age == pytest.approx(0)
         await asyncio.sleep(7)
         assert mirror.age == pytest.approx(7)
-        await watch.say(_batch(event("ADDED", "a")))
+        await watch.say(changes(event("ADDED", "a")))
         assert mirror.age == pytest.approx(0)
         await asyncio.sleep(3)
         await watch.say(Bookmark())
         assert mirror.age == pytest.approx(0)
         await asyncio.sleep(2)
-        await watch.say(_source("secrets", "SYNCING"))
+        await watch.say(status("secrets", "SYNCING"))
         assert mirror.age == pytest.approx(2)
 
 
 @pytest.mark.looptime
 async def test_data_that_is_too_old_cannot_be_read() -> None:
     """A service that is down leaves the last state readable until `max_age`, and says so then."""
-    watch, mirror = _mirror(max_age=90)
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch, max_age=90)
     async with mirror:
-        await _synced(watch, event("ADDED", "a"))
+        await watch.say_snapshot(event("ADDED", "a"))
         await watch.say(_AWAY)
         await asyncio.sleep(89)
         assert len(mirror.list("pods")) == 1
@@ -385,16 +343,17 @@ async def test_data_that_is_too_old_cannot_be_read() -> None:
         ) as e:
             mirror.list("pods")
         assert e.value.age_seconds == pytest.approx(91)
-        await watch.say(_RESUMED, _source(), Bookmark())
+        await watch.say(_RESUMED, status(), Bookmark())
         assert len(mirror.list("pods")) == 1
 
 
 @pytest.mark.looptime
 async def test_without_a_max_age_old_data_stays_readable() -> None:
     """The age is there to be asked for."""
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
     async with mirror:
-        await _synced(watch, event("ADDED", "a"))
+        await watch.say_snapshot(event("ADDED", "a"))
         await asyncio.sleep(10_000)
         assert len(mirror.list("pods")) == 1
         assert mirror.age == pytest.approx(10_000)
@@ -404,46 +363,49 @@ async def test_without_a_max_age_old_data_stays_readable() -> None:
 @pytest.mark.looptime
 async def test_what_is_caught_up_on_is_not_taken_for_new() -> None:
     """After resuming, batches are of the past until a bookmark, or an interval, says otherwise."""
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
     async with mirror:
-        await _synced(watch)
+        await watch.say_snapshot()
         await watch.say(_AWAY)
         await asyncio.sleep(60)
-        await watch.say(_RESUMED, _source(), _batch(event("ADDED", "a")))
+        await watch.say(_RESUMED, status(), changes(event("ADDED", "a")))
         assert mirror.age == pytest.approx(60)
         await watch.say(Bookmark())
         assert mirror.age == pytest.approx(0)
         await watch.say(_AWAY, _RESUMED)
         await asyncio.sleep(11)
-        await watch.say(_batch(event("ADDED", "b", rv=2)))
+        await watch.say(changes(event("ADDED", "b", rv=2)))
         assert mirror.age == pytest.approx(0)
 
 
 @pytest.mark.looptime
 async def test_a_stale_informer_makes_its_resource_old() -> None:
     """A live stream from a service that has lost its API server proves nothing."""
-    watch, mirror = _mirror(max_age=90)
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch, max_age=90)
     contact = Timestamp()
     contact.FromDatetime(datetime.now(UTC) - timedelta(seconds=60))
-    stale = _source("secrets", "STALE", last_contact_time=contact, message="no route")
+    stale = status("secrets", "STALE", last_contact_time=contact, message="no route")
     async with mirror:
-        await watch.say(_SNAPSHOT, _source(), stale, Synced())
+        await watch.say(SNAPSHOT, status(), stale, Synced())
         assert mirror.age == pytest.approx(60, abs=5)
         await asyncio.sleep(40)
         await watch.say(Bookmark())
         assert mirror.list("pods") == []
         with pytest.raises(StaleError, match="no route"):
             mirror.list("secrets")
-        await watch.say(_source("secrets"), Bookmark())
+        await watch.say(status("secrets"), Bookmark())
         assert mirror.list("secrets") == []
 
 
 @pytest.mark.looptime
 async def test_a_silent_stream_makes_the_data_old() -> None:
     """Nobody needs to notice a break for the data to age."""
-    watch, mirror = _mirror(max_age=30)
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch, max_age=30)
     async with mirror:
-        await _synced(watch)
+        await watch.say_snapshot()
         await asyncio.sleep(31)
         with pytest.raises(StaleError, match="has not confirmed it"):
             mirror.list("pods")
@@ -455,36 +417,39 @@ async def test_a_silent_stream_makes_the_data_old() -> None:
 @pytest.mark.looptime
 async def test_waiting_ends_with_the_snapshot() -> None:
     """And with the resources that are named, once they can be read."""
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
     async with mirror, asyncio.timeout(100), asyncio.TaskGroup() as group:
         waits = [
             group.create_task(mirror.wait_synced()),
             group.create_task(mirror.wait_synced("pods", "secrets", timeout="1m")),
         ]
-        await watch.say(_SNAPSHOT, _source(), _source("secrets", "FORBIDDEN"), Synced())
+        await watch.say(SNAPSHOT, status(), status("secrets", "FORBIDDEN"), Synced())
         assert [wait.done() for wait in waits] == [True, False]
         await asyncio.sleep(30)
-        await watch.say(_source("secrets"))
+        await watch.say(status("secrets"))
         assert [wait.done() for wait in waits] == [True, True]
 
 
 @pytest.mark.looptime
 async def test_waiting_too_long_says_what_is_missing() -> None:
     """The error names the informer and its reason, or the break."""
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
     async with mirror:
         with pytest.raises(NotSyncedError, match="the snapshot has not come yet"):
             await mirror.wait_synced(timeout=5)
-        await watch.say(_SNAPSHOT, _source("secrets", "FORBIDDEN", message="needs list"), Synced())
+        await watch.say(SNAPSHOT, status("secrets", "FORBIDDEN", message="needs list"), Synced())
         with pytest.raises(NotSyncedError, match="secrets on hub is FORBIDDEN"):
             await mirror.wait_synced("secrets", timeout=5)
 
 
 async def test_a_mirror_that_has_ended_says_why() -> None:
     """Waiting and reading raise what ended it; nobody waits for ever."""
-    watch, mirror = _mirror()
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
     async with mirror:
-        await _synced(watch)
+        await watch.say_snapshot()
         waiting = asyncio.create_task(mirror.wait_synced("secrets"))
         await watch.say(watchcache.DeregisteredError("by hand", reason="EXTENSION_DEREGISTERED"))
         for read in (waiting, mirror.wait_synced("secrets")):
