@@ -1,0 +1,1 @@
+"""Tests of clusters/: where clusters come from."""
