@@ -6,6 +6,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from watchcache_server.model.states import SourceState
+
 __all__ = ["OTHER", "ApiSeries", "InformerSeries", "RpcSeries", "StreamSeries", "Words"]
 
 OTHER: Final = "other"
@@ -103,6 +105,11 @@ class InformerSeries:
             "Informers that failed by a fault of the service and were started again.",
             registry=registry,
         )
+        # Series that are there from the start: a rate needs a value before the first event.
+        for outcome in ("created", "updated", "unchanged"):
+            self.registrations.labels(outcome)
+        for state in SourceState:
+            self.transitions.labels(state.value)
 
     def count(self, event: str, reason: str) -> None:
         """Count an event of an informer in the series that is about it."""
