@@ -53,8 +53,7 @@ class HttpServer:
                 "stop what uses it, or choose another in the setting http_listen"
             ) from error
         self._runner = runner
-        host, port = runner.addresses[0][:2]
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.address = _joined(*runner.addresses[0][:2])
 
     async def stop(self) -> None:
         """Stop listening and close all connections. May be called without a start."""
@@ -82,3 +81,7 @@ def _split(address: str) -> tuple[str, int]:
         )
     host, _, port = check_address(address).rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
