@@ -1,0 +1,153 @@
+"""A reader that distrusts what it is told: the promises of subscriptions, as assertions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from watchcache_server.informer.filters import Filter
+from watchcache_server.informer.source import Source
+from watchcache_server.informer.store import Store
+from watchcache_server.informer.subscription import (
+    Cursor,
+    Event,
+    Limits,
+    Outcome,
+    advance,
+    begin_snapshot,
+)
+from watchcache_server.model.states import EventKind, LeftReason
+
+__all__ = ["Key", "Known", "Reader", "content", "key_of"]
+
+
+class Key(NamedTuple):
+    cluster: str
+    group: str
+    resource: str
+    namespace: str
+    name: str
+
+
+class Known(NamedTuple):
+    uid: str
+    resource_version: str
+    labels: tuple[str, ...]
+    body: bytes
+
+
+def key_of(source: Source, namespace: str, name: str) -> Key:
+    """Return the name by which a subscriber knows an object."""
+    return Key(source.spec.cluster, source.group, source.resource, namespace, name)
+
+
+def content(store: Store, wanted: Filter) -> dict[Key, Known]:
+    """Return what passes a filter, looked up one by one and without the code under test."""
+    found: dict[Key, Known] = {}
+    for source in store.sources():
+        for entry in source.table:
+            key = key_of(source, entry.namespace, entry.name)
+            is_wanted = (
+                (not wanted.clusters or key.cluster in wanted.clusters)
+                and (not wanted.resources or (key.group, key.resource) in wanted.resources)
+                and (not wanted.namespaces or key.namespace in wanted.namespaces)
+                and _matches(wanted.label_selector, entry.labels)
+            )
+            if is_wanted:
+                assert key not in found, f"{key} is held by two sources"
+                body = entry.body()
+                found[key] = Known(entry.uid, entry.resource_version, entry.labels, body)
+    return found
+
+
+def _matches(selector: str, labels: tuple[str, ...]) -> bool:
+    """Match selectors of the form `key=value`, the only ones that readers here use."""
+    if not selector:
+        return True
+    key, _, value = selector.partition("=")
+    return (key, value) in zip(labels[::2], labels[1::2], strict=True)
+
+
+class Reader:
+    """Applies events to a dict, and asserts that each one is possible where it comes."""
+
+    def __init__(self, store: Store, wanted: Filter, limits: Limits) -> None:
+        self.store = store
+        self.wanted = wanted
+        self.limits = limits
+        self.held: dict[Key, Known] = {}
+        self.cursor = begin_snapshot(store, wanted)
+        self.is_deleted: Callable[[str], bool] = lambda uid: True
+        self.may_follow: Callable[[Known, Known], bool] = lambda before, after: True
+        self.reset_count = 0
+        self.events: list[Event] = []
+
+    def copy(self) -> Reader:
+        """Return another reader that stands where this one stands."""
+        other = Reader(self.store, self.wanted, self.limits)
+        other.cursor = self.cursor
+        other.held = dict(self.held)
+        other.is_deleted = self.is_deleted
+        other.may_follow = self.may_follow
+        return other
+
+    def step(self) -> Outcome:
+        """Advance once; begin anew when the past is lost."""
+        step = advance(self.store, self.wanted, self.cursor, self.limits)
+        again = advance(self.store, self.wanted, self.cursor, self.limits)
+        assert step == again, "the same cursor gives the same answer"
+        assert len(step.events) <= self.limits.events
+        if step.outcome is Outcome.EXPIRED:
+            assert not step.events
+            self.held = {}
+            self.cursor = begin_snapshot(self.store, self.wanted)
+            self.reset_count += 1
+            return step.outcome
+        for event in step.events:
+            self._apply(event)
+        assert step.cursor.revision >= self.cursor.revision
+        self.cursor = step.cursor
+        if step.outcome is Outcome.AT_HEAD:
+            assert self.cursor == Cursor(self.store.revision)
+            assert self.held == content(self.store, self.wanted)
+        return step.outcome
+
+    def catch_up(self) -> None:
+        """Advance to the present."""
+        expired = 0
+        # Each step that is not the last gets an event or looks at `scanned` places.
+        for _ in range(10_000):
+            outcome = self.step()
+            if outcome is Outcome.AT_HEAD:
+                return
+            expired += outcome is Outcome.EXPIRED
+            assert expired < 2, "a fresh snapshot does not expire while nothing changes"
+        raise AssertionError("a reader never reached the present, though nothing changed")
+
+    def _apply(self, event: Event) -> None:
+        entry = event.entry
+        key = key_of(event.source, entry.namespace, entry.name)
+        known = self.held.get(key)
+        self.events.append(event)
+        if event.kind is EventKind.ADDED:
+            assert known is None, f"{key} was ADDED twice"
+            assert event.left_reason is None
+            self._hold(key, event)
+            return
+        assert known is not None, f"{event.kind} for {key}, which was not known"
+        assert known.uid == entry.uid, f"{event.kind} of {key} under another uid"
+        if event.kind is EventKind.MODIFIED:
+            assert event.left_reason is None
+            self._hold(key, event)
+            assert self.may_follow(known, self.held[key]), f"{key} went back"
+            return
+        del self.held[key]
+        if event.kind is EventKind.DELETED:
+            assert event.left_reason is None
+            assert self.is_deleted(entry.uid), f"{key} was called deleted, and is not"
+        else:
+            assert isinstance(event.left_reason, LeftReason)
+
+    def _hold(self, key: Key, event: Event) -> None:
+        entry = event.entry
+        self.held[key] = Known(entry.uid, entry.resource_version, entry.labels, entry.body())

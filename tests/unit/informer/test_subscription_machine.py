@@ -1,0 +1,251 @@
+"""Many readers of one store, slow and fast, against a simulated API server that knows the truth.
+
+Informers read the server late and list anew at bad moments; specs change while they do; readers
+have tiny limits and stop anywhere. At the present each must hold what passes its filter and nothing
+else, by events that were each possible where they came.
+"""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.items import served, source_spec
+from tests.unit.informer.cluster import Cluster, SimulatedInformer
+from tests.unit.informer.reader import Key, Known, Reader, content
+from watchcache_server.informer.filters import EVERYTHING, Filter
+from watchcache_server.informer.store import Store
+from watchcache_server.informer.subscription import Limits
+from watchcache_server.model.specs import SourceSpec
+from watchcache_server.model.states import EventKind, LeftReason
+
+NAMESPACES = ("a", "b")
+NAMES = ("x", "y", "z")
+# What an extension may want of the pods; it changes its mind from one to another.
+WISHES: tuple[tuple[SourceSpec, ...], ...] = (
+    (source_spec(),),
+    (source_spec(namespace="a"), source_spec(namespace="b")),
+    (source_spec(namespace="a"),),
+    (source_spec(label_selector="keep=yes"),),
+    (source_spec(namespace="a", label_selector="keep=yes"), source_spec(namespace="b")),
+    (source_spec(projection="metadata"),),
+    (),
+)
+# Beside the pods there is a resource of which only the kind was given.
+DEPLOYMENTS = source_spec("", group="apps", kind="Deployment")
+FILTERS = (
+    EVERYTHING,
+    Filter(resources=(("apps", "deployments"),)),
+    Filter(clusters=("hub",), namespaces=("a",)),
+    Filter(label_selector="tier=1"),
+    Filter(resources=(("", "pods"),), namespaces=("b",), label_selector="keep=yes"),
+    Filter(clusters=("elsewhere",)),
+)
+
+labels = st.fixed_dictionaries(
+    {"keep": st.sampled_from(("yes", "no")), "tier": st.sampled_from(("1", "2"))}
+)
+limits = st.builds(
+    Limits,
+    events=st.integers(1, 3),
+    raw_bytes=st.sampled_from((1, 200, 1_000_000)),
+    scanned=st.integers(1, 4),
+)
+which = st.integers(0, 20)
+
+
+def is_newer_or_other_form(before: Known, after: Known) -> bool:
+    """Tell whether a change goes forward; another projection may have been read earlier."""
+    is_newer = int(before.resource_version) <= int(after.resource_version)
+    return is_newer or before.body.split()[0] != after.body.split()[0]
+
+
+class SubscriptionMachine(RuleBasedStateMachine):
+    """An API server, informers, and readers that come and go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pods = Cluster("pod")
+        self.deployments = Cluster("deployment")
+        self.active: list[SimulatedInformer] = []
+        self.retired: list[SimulatedInformer] = []
+        self.others: list[SimulatedInformer] = []
+        self.readers: list[Reader] = []
+        self.earlier: list[Reader] = []
+
+    @initialize(max_changes=st.sampled_from((3, 12, 10_000)), wish=st.sampled_from(WISHES))
+    def begin(self, max_changes: int, wish: tuple[SourceSpec, ...]) -> None:
+        self.store = Store(b"epoch-01", max_changes=max_changes, max_history_bytes=1 << 20)
+        self.others.append(SimulatedInformer(self.deployments, self.store, DEPLOYMENTS))
+        self.add_reader(EVERYTHING, Limits(events=2, scanned=3))
+        self.wish(wish)
+
+    def is_deleted(self, uid: str) -> bool:
+        return self.pods.is_deleted(uid) and self.deployments.is_deleted(uid)
+
+    @property
+    def informers(self) -> list[SimulatedInformer]:
+        return [*self.active, *self.retired, *self.others]
+
+    # The API server
+
+    @rule(
+        namespace=st.sampled_from(NAMESPACES),
+        name=st.sampled_from(NAMES),
+        labels=labels,
+        is_pod=st.sampled_from((True, True, True, False)),
+    )
+    def put(self, namespace: str, name: str, labels: dict[str, str], is_pod: bool) -> None:
+        (self.pods if is_pod else self.deployments).put(namespace, name, labels)
+
+    @rule(
+        namespace=st.sampled_from(NAMESPACES),
+        name=st.sampled_from(NAMES),
+        is_pod=st.sampled_from((True, True, True, False)),
+        is_recreated=st.booleans(),
+    )
+    def delete(self, namespace: str, name: str, is_pod: bool, is_recreated: bool) -> None:
+        cluster = self.pods if is_pod else self.deployments
+        cluster.delete(namespace, name)
+        if is_recreated:
+            cluster.put(namespace, name, {"keep": "yes", "tier": "1"})
+
+    # The informers
+
+    @rule(i=which, lag=st.integers(0, 4))
+    def list(self, i: int, lag: int) -> None:
+        informer = self.informers[i % len(self.informers)]
+        if informer.source.served is None and informer in self.others:
+            found = served("deployments", "Deployment", group="apps")
+            assert self.store.bind(informer.source, found) is None
+        informer.list(lag)
+
+    @precondition(lambda self: any(i.is_listing for i in self.informers))
+    @rule(i=which)
+    def commit(self, i: int) -> None:
+        listing = [informer for informer in self.informers if informer.is_listing]
+        listing[i % len(listing)].commit()
+
+    @rule(i=which, lag=st.integers(0, 4))
+    def sync(self, i: int, lag: int) -> None:
+        self.list(i, lag)
+        self.informers[i % len(self.informers)].commit()
+
+    @rule(i=which, limit=st.integers(1, 5), replayed=st.sampled_from((0, 0, 3)))
+    def follow(self, i: int, limit: int, replayed: int) -> None:
+        self.informers[i % len(self.informers)].follow(limit, replayed)
+
+    @precondition(lambda self: any(i.source.unverified for i in self.informers))
+    @rule(i=which)
+    def ask(self, i: int) -> None:
+        asking = [informer for informer in self.informers if informer.source.unverified]
+        asking[i % len(asking)].ask()
+
+    @precondition(lambda self: any(i.is_waiting for i in self.informers))
+    @rule(i=which)
+    def answer(self, i: int) -> None:
+        waiting = [informer for informer in self.informers if informer.is_waiting]
+        waiting[i % len(waiting)].answer()
+
+    @rule(i=which, reason=st.sampled_from((LeftReason.RIGHTS_REVOKED, LeftReason.KIND_GONE)))
+    def purge(self, i: int, reason: LeftReason) -> None:
+        self.informers[i % len(self.informers)].purge(reason)
+
+    @rule(wish=st.sampled_from(WISHES))
+    def wish(self, wish: tuple[SourceSpec, ...]) -> None:
+        """Change the spec: the new informers start beside the old ones."""
+        for informer in list(self.active):
+            if informer.source.spec not in wish:
+                informer.source.is_retiring = True
+                self.active.remove(informer)
+                self.retired.append(informer)
+        specs = {informer.source.spec for informer in self.active}
+        for spec in wish:
+            if spec not in specs:
+                informer = SimulatedInformer(self.pods, self.store, spec)
+                assert self.store.bind(informer.source, served()) is None
+                self.active.append(informer)
+
+    @precondition(lambda self: bool(self.retired))
+    @rule(i=which, is_hasty=st.sampled_from((False, False, True)))
+    def retire(self, i: int, is_hasty: bool) -> None:
+        """Stop an informer that retires, in good order or too early."""
+        if not is_hasty and not all(a.source.is_synced for a in self.active):
+            return
+        informer = self.retired.pop(i % len(self.retired))
+        self.store.remove_source(informer.source, LeftReason.SCOPE, 0.0)
+
+    # The readers
+
+    @rule(wanted=st.sampled_from(FILTERS), limits=limits)
+    def add_reader(self, wanted: Filter, limits: Limits) -> None:
+        reader = Reader(self.store, wanted, limits)
+        reader.is_deleted = self.is_deleted
+        reader.may_follow = is_newer_or_other_form
+        self.readers.append(reader)
+
+    @rule(i=which, steps=st.integers(1, 3))
+    def read(self, i: int, steps: int) -> None:
+        reader = self.readers[i % len(self.readers)]
+        for _ in range(steps):
+            reader.step()
+
+    @rule(i=which)
+    def catch_up(self, i: int) -> None:
+        self.readers[i % len(self.readers)].catch_up()
+
+    @rule(i=which)
+    def remember(self, i: int) -> None:
+        """Keep a place to which a reader may come back, in a walk or at the present."""
+        self.earlier.append(self.readers[i % len(self.readers)].copy())
+
+    @precondition(lambda self: bool(self.earlier))
+    @rule(i=which)
+    def come_back(self, i: int) -> None:
+        """Go on from an earlier place: with what was held there, it leads to the same end."""
+        reader = self.earlier[i % len(self.earlier)].copy()
+        is_lasting = self.store.history.covers(reader.cursor.revision) and not any(
+            # Objects that move between sources are more than a walk survives.
+            change.entry is None and change.kind is EventKind.MODIFIED
+            for change in self.store.history.since(reader.cursor.revision)
+        )
+        reader.catch_up()
+        assert reader.reset_count == 0 or not is_lasting
+
+    def teardown(self) -> None:
+        """When all is quiet, all that was read late has arrived, everywhere."""
+        if not hasattr(self, "store"):
+            return
+        for i, informer in enumerate(self.informers):
+            if informer.is_listing or not informer.source.is_synced:
+                self.sync(i, 0)
+        while self.retired:
+            self.retire(0, is_hasty=False)
+        for informer in self.informers:
+            informer.follow(1_000_000)
+            for _ in range(2):
+                informer.ask()
+                while informer.answer():
+                    pass
+        wanted = {}
+        for informer in self.informers:
+            for (namespace, name), thing in informer.cluster.now.items():
+                if informer.selects(thing):
+                    source = informer.source
+                    wanted[Key("hub", source.group, source.resource, namespace, name)] = thing.uid
+        held = {key: known.uid for key, known in content(self.store, EVERYTHING).items()}
+        assert held == wanted
+        for reader in self.readers:
+            reader.catch_up()
+
+
+def test_readers_hold_what_passes_their_filter() -> None:
+    """However slow, filtered or interrupted, a reader at the present holds what it should."""
+    run_state_machine_as_test(SubscriptionMachine, settings=settings(stateful_step_count=60))
