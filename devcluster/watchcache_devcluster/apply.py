@@ -45,7 +45,7 @@ def apply_patch(live: Tree, applied: Tree, writer: Tree, *, force: bool, is_cust
     }
     _refuse_conflicts(others, contested, force=force)
 
-    merged: Tree = _merge("", live, applied, is_custom)
+    merged: Tree = _merge("", copy.deepcopy(live), applied, is_custom)
     owned_before: set[Path] = set()
     for entry in entries:
         if _is_own(entry, writer):

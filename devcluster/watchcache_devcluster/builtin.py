@@ -43,6 +43,11 @@ EVENT_FIELDS = (
     "type",
 )
 
+EVENT_LABELS = (
+    *((old.replace("involvedObject", "regarding"), old) for old in EVENT_FIELDS[:7]),
+    ("reportingController", "reportingComponent"),
+)
+
 
 def _core(plural: str, kind: str, *short: str, namespaced: bool = True, **more: Any) -> Resource:
     return Resource("", "v1", plural, kind, namespaced, short_names=short, **more)
@@ -150,6 +155,8 @@ BUILTIN_RESOURCES: tuple[Resource, ...] = (
         "Event",
         "ev",
         table="events",
+        selectable=("reason", "type", *(new for new, _ in EVENT_LABELS)),
+        selectable_as=EVENT_LABELS,
         from_storage=event_from_core,
         to_storage=event_to_core,
     ),

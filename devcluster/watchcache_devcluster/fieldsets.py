@@ -186,7 +186,7 @@ def record_apply(entries: list[Tree], writer: Tree, applied: set[Path]) -> list[
 
 def _is_same_writer(entry: Tree, writer: Tree) -> bool:
     return all(
-        entry.get(key) == writer.get(key)
+        (entry.get(key) or "") == (writer.get(key) or "")
         for key in ("manager", "operation", "apiVersion", "subresource")
     )
 

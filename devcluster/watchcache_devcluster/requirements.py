@@ -107,7 +107,7 @@ def _binding(tree: Tree) -> list[Cause]:
 
 def _ingress(tree: Tree) -> list[Cause]:
     spec = tree.get("spec") or {}
-    if spec.get("rules") or spec.get("defaultBackend"):
+    if spec.get("rules") or "defaultBackend" in spec:
         return []
     rule = "either `defaultBackend` or `rules` must be specified"
     return [field_invalid("spec", rule, value="null")]

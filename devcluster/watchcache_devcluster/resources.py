@@ -32,7 +32,11 @@ Conversion = Callable[[dict[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One served (group, version, plural)."""
+    """One served (group, version, plural).
+
+    `selectable` are the field labels that objects can be selected by besides their names, and
+    `selectable_as` those that this version calls by another name than the storage does.
+    """
 
     group: str
     version: str
@@ -49,6 +53,7 @@ class Resource:
     has_generation: bool = False
     is_custom: bool = False
     selectable: tuple[str, ...] = ()
+    selectable_as: tuple[tuple[str, str], ...] = ()
     columns: tuple[Any, ...] = ()
     schema: dict[str, Any] | None = field(default=None, compare=False, hash=False)
     from_storage: Conversion | None = field(default=None, compare=False, hash=False)
@@ -67,6 +72,10 @@ class Resource:
     def api_version(self) -> str:
         """`v1` or `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    def stored_label(self, label: str) -> str:
+        """Return what the storage calls a field label of this version."""
+        return dict(self.selectable_as).get(label, label)
 
     @property
     def group_resource(self) -> str:

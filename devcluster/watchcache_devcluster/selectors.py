@@ -63,7 +63,7 @@ class _Requirement:
             case "!":
                 return value is None
         (bound,) = self.values
-        if value is None or not value.lstrip("-").isdigit():
+        if value is None or not value.isdigit():
             return False
         return int(value) > int(bound) if self.operator == ">" else int(value) < int(bound)
 
@@ -144,7 +144,7 @@ class _LabelParser:
                 return _Requirement(key, "notin", frozenset({self._value(key)}))
             case "<" | ">":
                 bound = self._value(key)
-                if not bound.lstrip("-").isdigit():
+                if not bound.isdigit():
                     raise self._error(
                         f"values[0]: Invalid value: \"{bound}\": for 'Gt', 'Lt' operators, the"
                         " value must be an integer"
@@ -262,7 +262,7 @@ def parse_field_selector(text: str, resource: Resource) -> FieldSelector:
         label = part[: match.start()]
         _check_label(label, resource)
         value = _unescape(part[match.end() :])
-        terms.append(_Term(label, value, match.group() == "!="))
+        terms.append(_Term(resource.stored_label(label), value, match.group() == "!="))
     return FieldSelector(tuple(terms))
 
 

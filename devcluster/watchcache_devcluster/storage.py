@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-__all__ = ["Change", "Key", "Record", "Storage", "Table"]
+__all__ = ["Change", "Key", "Record", "Storage", "Table", "Watcher"]
 
 Key = tuple[str, str]
 """Namespace (empty for cluster-scoped objects) and name."""
@@ -115,6 +115,15 @@ def with_resource_version(record: Record, resource_version: int) -> bytes:
     return encode_rest(tree)
 
 
+class Watcher(Protocol):
+    """Whoever follows a table's log."""
+
+    waker: asyncio.Event
+
+    def drain(self) -> None:
+        """Take what is not read yet, because the log is about to be compacted."""
+
+
 class Table:
     """The objects of one kind, with their history.
 
@@ -130,7 +139,7 @@ class Table:
         self._log: list[Change] = []
         self._log_start = 0
         self._history_limit = history_limit
-        self._wakers: set[asyncio.Event] = set()
+        self._watchers: set[Watcher] = set()
 
     def get(self, key: Key) -> Record | None:
         """Return the newest version of an object, or None if it does not exist."""
@@ -224,16 +233,21 @@ class Table:
 
     def wake(self) -> None:
         """Wake every watcher of this table."""
-        for waker in self._wakers:
-            waker.set()
+        for watcher in self._watchers:
+            watcher.waker.set()
 
-    def add_waker(self, waker: asyncio.Event) -> None:
-        """Set `waker` at every change from now on."""
-        self._wakers.add(waker)
+    def add_watcher(self, watcher: Watcher) -> None:
+        """Wake `watcher` at every change from now on."""
+        self._watchers.add(watcher)
 
-    def remove_waker(self, waker: asyncio.Event) -> None:
-        """Undo `add_waker`."""
-        self._wakers.discard(waker)
+    def remove_watcher(self, watcher: Watcher) -> None:
+        """Undo `add_watcher`."""
+        self._watchers.discard(watcher)
+
+    def drain_watchers(self) -> None:
+        """Let every watcher take the changes that it has not read yet."""
+        for watcher in self._watchers:
+            watcher.drain()
 
 
 Observer = Callable[[Table, Change], None]
@@ -319,10 +333,14 @@ class Storage:
             observer(table, change)
 
     def compact(self, resource_version: int | None = None) -> int:
-        """Forget history up to a version (by default, all of it); return that version."""
+        """Forget history up to a version (by default, all of it); return that version.
+
+        Running watches keep what they have not read yet, as over a compaction of etcd.
+        """
         limit = self.resource_version if resource_version is None else resource_version
         self.compacted = max(self.compacted, min(limit, self.resource_version))
         for table in self._tables.values():
+            table.drain_watchers()
             table.compact(self.compacted)
         return self.compacted
 

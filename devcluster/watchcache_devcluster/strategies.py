@@ -280,7 +280,6 @@ def _autoscaler(tree: Tree) -> None:
     tree.setdefault("spec", {}).setdefault("minReplicas", 1)
     status = tree.setdefault("status", {})
     status.setdefault("desiredReplicas", 0)
-    status.setdefault("currentMetrics", None)
 
 
 def _status_only(tree: Tree) -> None:

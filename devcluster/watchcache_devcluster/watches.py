@@ -9,6 +9,7 @@ faults, are left to the server.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 
 import msgspec
@@ -60,18 +61,25 @@ class Watch:
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + timeout_seconds
         self._next_bookmark = self._bookmark_time()
-        self._cursor = 0
+        self._cursor = 0  # everything up to here was sent
+        self._read_to = 0  # everything up to here was read from the log
         self._initial: Iterator[Record] | None = None
         self._is_started = False
         self._is_ended = False
         self._owes_initial_bookmark = False
         self._has_shown_columns = False
+        self._pending: list[Change] = []
         self.waker = asyncio.Event()
-        table.add_waker(self.waker)
+        table.add_watcher(self)
 
     def close(self) -> None:
         """Stop being woken."""
-        self._table.remove_waker(self.waker)
+        self._table.remove_watcher(self)
+
+    def drain(self) -> None:
+        """Take the changes that are not read yet (see `storage.Watcher`)."""
+        if self._is_started and not self._is_ended:
+            self._pending += self._read_log(sys.maxsize) or []
 
     async def next(self) -> list[bytes] | None:
         """Wait for something to happen; return its lines, or None when the watch is over."""
@@ -109,9 +117,9 @@ class Watch:
             ]
             self._initial = iter(selected)
             self._owes_initial_bookmark = self._options.allow_bookmarks
-            self._cursor = self._storage.resource_version
+            self._cursor = self._read_to = self._storage.resource_version
             return None
-        self._cursor = version or self._storage.resource_version
+        self._cursor = self._read_to = version or self._storage.resource_version
         if self._cursor < self._table.compacted:
             return errors.expired(
                 f"too old resource version: {self._cursor} ({self._table.compacted})"
@@ -135,22 +143,26 @@ class Watch:
     def _live_lines(self) -> list[bytes] | None:
         """Return the lines of the next changes, or None if the history has left us behind."""
         self.waker.clear()
-        if self._cursor >= self._storage.resource_version:
-            return []
-        changes = self._table.changes_after(self._cursor, _BATCH_CHANGES)
-        if changes is None:
-            return None
-        lines: list[bytes] = []
-        for change in changes:
-            self._cursor = change.resource_version
-            line = self._change_line(change)
-            if line is not None:
-                lines.append(line)
-        if len(changes) < _BATCH_CHANGES:
-            self._cursor = max(self._cursor, self._storage.resource_version)
-        elif not lines:
+        if not self._pending:
+            found = self._read_log(_BATCH_CHANGES)
+            if found is None:
+                return None
+            self._pending = found
+        batch, self._pending = self._pending[:_BATCH_CHANGES], self._pending[_BATCH_CHANGES:]
+        self._cursor = batch[-1].resource_version if self._pending else self._read_to
+        if self._pending or len(batch) == _BATCH_CHANGES:
             self.waker.set()
-        return lines
+        lines = (self._change_line(change) for change in batch)
+        return [line for line in lines if line is not None]
+
+    def _read_log(self, limit: int) -> list[Change] | None:
+        newest = self._storage.resource_version
+        if self._read_to >= newest:
+            return []
+        found = self._table.changes_after(self._read_to, limit)
+        if found is not None:
+            self._read_to = found[-1].resource_version if len(found) == limit else newest
+        return found
 
     def _change_line(self, change: Change) -> bytes | None:
         record, previous = change.record, change.previous
