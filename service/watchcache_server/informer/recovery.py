@@ -325,6 +325,7 @@ class Recovery:
         if not is_same:
             # Objects of two versions never stand side by side.
             self._forget(LeftReason.KIND_GONE)
+            self._set_syncing(Reason.STARTING, "the cluster serves the kind differently now")
         self._plan.served = self._last_served = found
         self._plan.needs_fresh_discovery = False
         self._proceed()

@@ -256,6 +256,8 @@ class Reflector(Following):
             failure = Failure(reason=error.reason, message=str(error))
             return self.on_failure(failure, now=now, jitter=jitter)
         self._enter(now, jitter)
-        if self._doing.is_request:
+        if self._doing is Doing.LIST:
             self._undecodable(error)
+        elif self._doing.is_request:
+            self._fail(Failure(reason=error.reason, message=str(error)))
         return self._leave()

@@ -185,8 +185,8 @@ def test_managed_fields_are_cut_and_nothing_else(data: bytes, body: bytes) -> No
     ("metadata", "value", "kept"),
     [
         pytest.param(b'{"managedFields":[1]}', b"[1]", b"{}", id="alone"),
-        pytest.param(b'{ "managedFields":[1] }', b"[1]", b"{  }", id="alone, with whitespace"),
-        pytest.param(b'{"managedFields":[1] ,"a":2}', b"[1]", b'{"a":2}', id="a blank behind"),
+        pytest.param(b'{ "managedFields":[1] }', b"[1]", b"{ }", id="alone, with whitespace"),
+        pytest.param(b'{"managedFields":[1] ,"a":2}', b"[1]", b'{ "a":2}', id="a blank behind"),
     ],
 )
 def test_the_comma_of_a_member_goes_with_it(metadata: bytes, value: bytes, kept: bytes) -> None:
