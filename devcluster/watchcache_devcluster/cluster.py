@@ -139,6 +139,7 @@ class DevCluster(DirectClient):
         await self._server.stop()
         if self._folder is not None:
             self._folder.cleanup()
+            self._folder = None
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

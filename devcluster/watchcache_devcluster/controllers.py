@@ -134,7 +134,6 @@ class Controllers:
             return
         conflict = definitions.name_conflict(self._catalog, tree)
         status = tree.setdefault("status", {})
-        before = [dict(condition) for condition in status.get("conditions") or []]
         now = timestamp(self._clock())
         names_accepted = _condition(
             "NamesAccepted",
@@ -158,7 +157,7 @@ class Controllers:
         if not conflict:
             status["acceptedNames"] = definitions.accepted_names(tree)
             self._serve(tree)
-        if before != status["conditions"]:
+        if record.decode().get("status") != status:
             self._storage.put(table, key, tree)
 
     def _serve(self, tree: Tree) -> None:
