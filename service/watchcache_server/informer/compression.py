@@ -17,6 +17,7 @@ __all__ = ["PLAIN", "Codec", "train"]
 
 _LEVEL = 3
 _DICTIONARY_BYTES = 32 * 1024
+_LEAST_SAMPLE_BYTES = 8
 
 
 class Codec:
@@ -59,11 +60,12 @@ def train(samples: Sequence[bytes]) -> bytes | None:
     Takes 60 to 140 ms for 256 pods and releases the interpreter lock meanwhile: call it in a
     thread.
     """
-    total = sum(len(sample) for sample in samples)
-    size = min(_DICTIONARY_BYTES, total // 8)
-    if len(samples) < 8 or size < 512:
+    # The library crashes the process when the samples that it trains on have fewer bytes in all.
+    usable = [sample for sample in samples if len(sample) >= _LEAST_SAMPLE_BYTES]
+    size = min(_DICTIONARY_BYTES, sum(map(len, usable)) // 8)
+    if len(usable) < 8 or size < 512:
         return None
     try:
-        return zstandard.train_dictionary(size, list(samples), level=_LEVEL).as_bytes()
+        return zstandard.train_dictionary(size, usable, level=_LEVEL).as_bytes()
     except zstandard.ZstdError:
         return None

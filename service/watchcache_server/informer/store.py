@@ -101,7 +101,7 @@ class Store:
             if (
                 other is not source
                 and other.served is not None
-                and not other.is_retiring
+                and not (source.is_retiring or other.is_retiring)
                 and other.may_share_objects(source)
             ):
                 source.served = before

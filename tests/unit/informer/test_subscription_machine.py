@@ -7,6 +7,8 @@ else, by events that were each possible where they came.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -27,7 +29,7 @@ from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import EventKind, LeftReason
 
 NAMESPACES = ("a", "b")
-NAMES = ("x", "y", "z")
+NAMES = ("x", "y")
 # What an extension may want of the pods; it changes its mind from one to another.
 WISHES: tuple[tuple[SourceSpec, ...], ...] = (
     (source_spec(),),
@@ -49,8 +51,28 @@ FILTERS = (
     Filter(clusters=("elsewhere",)),
 )
 
+
+class Change(NamedTuple):
+    """One change at the API server: labels for the object, or its end."""
+
+    namespace: str
+    name: str
+    labels: dict[str, str] | None
+    is_pod: bool
+
+
 labels = st.fixed_dictionaries(
     {"keep": st.sampled_from(("yes", "no")), "tier": st.sampled_from(("1", "2"))}
+)
+changes = st.lists(
+    st.builds(
+        Change,
+        st.sampled_from(NAMESPACES),
+        st.sampled_from(NAMES),
+        st.one_of(labels, labels, st.none()),
+        st.sampled_from((True, True, True, False)),
+    ),
+    max_size=4,
 )
 limits = st.builds(
     Limits,
@@ -86,6 +108,9 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.others.append(SimulatedInformer(self.deployments, self.store, DEPLOYMENTS))
         self.add_reader(EVERYTHING, Limits(events=2, scanned=3))
         self.wish(wish)
+        self.change([Change("a", "x", {"keep": "yes", "tier": "1"}, is_pod=True)])
+        for i in range(len(wish)):
+            self.sync(i, 0)
 
     def is_deleted(self, uid: str) -> bool:
         return self.pods.is_deleted(uid) and self.deployments.is_deleted(uid)
@@ -96,36 +121,64 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     # The API server
 
+    def change(self, wanted: list[Change]) -> None:
+        for namespace, name, labels, is_pod in wanted:
+            cluster = self.pods if is_pod else self.deployments
+            if labels is None:
+                cluster.delete(namespace, name)
+            else:
+                cluster.put(namespace, name, labels)
+
+    @rule(wanted=changes)
+    def change_unseen(self, wanted: list[Change]) -> None:
+        self.change(wanted)
+
+    @rule(wanted=changes)
+    def change_live(self, wanted: list[Change]) -> None:
+        self.change(wanted)
+        for informer in self.informers:
+            informer.follow(100)
+
     @rule(
         namespace=st.sampled_from(NAMESPACES),
         name=st.sampled_from(NAMES),
         labels=labels,
-        is_pod=st.sampled_from((True, True, True, False)),
+        is_followed=st.booleans(),
     )
-    def put(self, namespace: str, name: str, labels: dict[str, str], is_pod: bool) -> None:
-        (self.pods if is_pod else self.deployments).put(namespace, name, labels)
-
-    @rule(
-        namespace=st.sampled_from(NAMESPACES),
-        name=st.sampled_from(NAMES),
-        is_pod=st.sampled_from((True, True, True, False)),
-        is_recreated=st.booleans(),
-    )
-    def delete(self, namespace: str, name: str, is_pod: bool, is_recreated: bool) -> None:
-        cluster = self.pods if is_pod else self.deployments
-        cluster.delete(namespace, name)
-        if is_recreated:
-            cluster.put(namespace, name, {"keep": "yes", "tier": "1"})
+    def recreate(
+        self, namespace: str, name: str, labels: dict[str, str], is_followed: bool
+    ) -> None:
+        self.change([Change(namespace, name, None, True), Change(namespace, name, labels, True)])
+        if is_followed:
+            self.change_live([])
 
     # The informers
+
+    def bind(self, informer: SimulatedInformer) -> None:
+        found = served()
+        if informer in self.others:
+            found = served("deployments", "Deployment", group="apps")
+        assert self.store.bind(informer.source, found) is None
 
     @rule(i=which, lag=st.integers(0, 4))
     def list(self, i: int, lag: int) -> None:
         informer = self.informers[i % len(self.informers)]
-        if informer.source.served is None and informer in self.others:
-            found = served("deployments", "Deployment", group="apps")
-            assert self.store.bind(informer.source, found) is None
+        self.bind(informer)
         informer.list(lag)
+
+    @rule(wish=st.sampled_from(WISHES), lag=st.integers(0, 3), before=changes, after=changes)
+    def hand_over(
+        self, wish: tuple[SourceSpec, ...], lag: int, before: list[Change], after: list[Change]
+    ) -> None:
+        """Change the spec; the old informers go on while the new ones list."""
+        self.change_live(before)
+        self.wish(wish)
+        new = [informer for informer in self.active if not informer.source.is_synced]
+        for informer in new:
+            informer.list(lag)
+        self.change_live(after)
+        for informer in new:
+            informer.commit()
 
     @precondition(lambda self: any(i.is_listing for i in self.informers))
     @rule(i=which)
@@ -170,7 +223,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         for spec in wish:
             if spec not in specs:
                 informer = SimulatedInformer(self.pods, self.store, spec)
-                assert self.store.bind(informer.source, served()) is None
+                self.bind(informer)
                 self.active.append(informer)
 
     @precondition(lambda self: bool(self.retired))
@@ -248,4 +301,6 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
 def test_readers_hold_what_passes_their_filter() -> None:
     """However slow, filtered or interrupted, a reader at the present holds what it should."""
-    run_state_machine_as_test(SubscriptionMachine, settings=settings(stateful_step_count=60))
+    run_state_machine_as_test(
+        SubscriptionMachine, settings=settings(max_examples=200, stateful_step_count=40)
+    )
