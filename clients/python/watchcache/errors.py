@@ -199,6 +199,7 @@ def from_rpc_error(error: grpc.aio.AioRpcError, *, address: str) -> WatchCacheEr
         return kind(message, details=details)
     kind = _BY_CODE.get(code, InternalError)
     if kind is UnavailableError:
+        message = message.rpartition("Failed to connect to remote host: ")[2]
         message = (
             f"cannot reach watchcache at {address}: {message}; start it there, or name another "
             "address in WATCHCACHE_ADDRESS"

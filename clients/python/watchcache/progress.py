@@ -40,10 +40,15 @@ _ACCOUNT_GONE_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Open the stream again after so long, registering the extension before if told so."""
+    """Open the stream again after so long, registering the extension before if told so.
+
+    When a connection that was lost is there again, there is no more to wait than
+    `reconnected_seconds`, which only keeps all clients from coming at one moment.
+    """
 
     delay_seconds: float
     has_to_register: bool
+    reconnected_seconds: float = 0.0
 
 
 class WatchProgress(Generic[T]):
@@ -65,6 +70,7 @@ class WatchProgress(Generic[T]):
         self._patience_seconds = patience_seconds
         self._can_register = can_register
         self._failures = 0
+        self._has_registered = False
         self._is_snapshot = False
         self.resume_token = resume_token
 
@@ -115,13 +121,14 @@ class WatchProgress(Generic[T]):
             raise error
         self._failures += 1
         is_expected = error.reason != "EXTENSION_SERVICE_ACCOUNT_GONE"
-        if has_to_register and is_expected and self._failures == 1:
-            # The service has just been restarted, or has freed the extension while we were away.
+        if has_to_register and is_expected and not self._has_registered:
+            # The service is back from a restart, or has freed the extension while we were away.
+            self._has_registered = True
             return Retry(0.0, has_to_register=True)
         delay = max(self._backoff.delay(self._failures), error.retry_delay_seconds or 0.0)
         if error.reason == "EXTENSION_SERVICE_ACCOUNT_GONE":
             delay = max(delay, _ACCOUNT_GONE_SECONDS)
-        return Retry(delay, has_to_register)
+        return Retry(delay, has_to_register, self._backoff.delay(1))
 
     def _start(self, started: service_pb2.Started) -> Started:
         interval = duration_seconds(started.bookmark_interval)
@@ -142,3 +149,4 @@ class WatchProgress(Generic[T]):
         if resume_token:
             self.resume_token = resume_token
             self._failures = 0
+            self._has_registered = False

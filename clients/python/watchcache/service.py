@@ -94,6 +94,11 @@ class Service:
         """Close the connection; calls that are under way end."""
         await self._channel.close()
 
+    def is_connected(self) -> bool:
+        """Say whether the connection stands; if not, it is being made."""
+        state = self._channel.get_state(try_to_connect=True)
+        return state is grpc.ChannelConnectivity.READY
+
     async def call(
         self,
         method: grpc.aio.UnaryUnaryMultiCallable[_Request, _Response],
@@ -175,7 +180,7 @@ def _options(target: str, keepalive_seconds: float) -> list[tuple[str, int | str
         ("grpc.max_receive_message_length", 64 * 1024 * 1024),
         # The waiting between attempts is done here, with jitter; the channel only has to follow.
         ("grpc.initial_reconnect_backoff_ms", 200),
-        ("grpc.min_reconnect_backoff_ms", 2000),
+        ("grpc.min_reconnect_backoff_ms", 5000),
         ("grpc.max_reconnect_backoff_ms", 2000),
         # Two connections of one process are two connections.
         ("grpc.use_local_subchannel_pool", 1),

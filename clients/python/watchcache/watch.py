@@ -8,6 +8,7 @@ and the service takes care of the rest.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -22,6 +23,9 @@ from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
 __all__ = ["Watch"]
 
 T = TypeVar("T")
+
+_CONNECTION_CHECK_SECONDS = 0.25
+"""How often a waiting watch looks whether its connection has come back."""
 
 _log = logging.getLogger("watchcache")
 
@@ -97,13 +101,27 @@ class Watch(Generic[T]):
     async def _wait_for_retry(self) -> None:
         if self._retry is None:
             return
-        try:
-            async with asyncio.timeout(self._retry.delay_seconds):
-                await self._closed.wait()
-        except TimeoutError:
-            if self._retry.has_to_register:
-                await self._register()
-            self._retry = None
+        await self._pause(self._retry)
+        if self._closed.is_set():
+            return
+        if self._retry.has_to_register:
+            await self._register()
+        self._retry = None
+
+    async def _pause(self, retry: Retry) -> None:
+        clock = asyncio.get_running_loop().time
+        until = clock() + retry.delay_seconds
+        was_away = False
+        while (left := until - clock()) > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, _CONNECTION_CHECK_SECONDS)):
+                    await self._closed.wait()
+            if self._closed.is_set():
+                return
+            is_connected = self._service.is_connected()
+            if was_away and is_connected:
+                until = min(until, clock() + retry.reconnected_seconds)
+            was_away = not is_connected
 
     async def _receive(self) -> service_pb2.WatchResponse:
         if self._stream is None:

@@ -130,7 +130,7 @@ def test_retries_wait_longer_until_there_is_progress() -> None:
     progress.receive(started())
     assert progress.fail(error).delay_seconds == 8
     progress.receive(synced(b"t0"))
-    assert progress.fail(error) == Retry(1.0, has_to_register=False)
+    assert progress.fail(error) == Retry(1.0, False, 1.0)
 
 
 def test_the_wait_that_the_service_asks_for_is_kept() -> None:
@@ -141,11 +141,12 @@ def test_the_wait_that_the_service_asks_for_is_kept() -> None:
 
 
 def test_a_lost_extension_is_registered_again() -> None:
-    """At once the first time, since a restarted service is waiting for it; then with waits."""
+    """At once the first time, since a service that is back is waiting for it; then with waits."""
     progress = _progress(token=b"t0")
     error = NotFoundError("gone", reason="EXTENSION_NOT_FOUND")
+    assert progress.fail(UnavailableError("restarting")).delay_seconds == 1
     assert progress.fail(error) == Retry(0.0, has_to_register=True)
-    assert progress.fail(error) == Retry(2.0, has_to_register=True)
+    assert progress.fail(error) == Retry(4.0, True, 1.0)
     assert progress.resume_token == b"t0"
 
 
@@ -153,7 +154,7 @@ def test_a_missing_service_account_is_not_hurried() -> None:
     """Each registration makes the service ask for a token, so these tries are rare."""
     progress = _progress()
     error = NotFoundError("gone", reason="EXTENSION_SERVICE_ACCOUNT_GONE")
-    assert progress.fail(error) == Retry(15.0, has_to_register=True)
+    assert progress.fail(error) == Retry(15.0, True, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -175,4 +176,4 @@ def test_what_waiting_cannot_mend_is_raised(error: WatchCacheError, can_register
 
 def test_a_fault_of_the_service_is_waited_out() -> None:
     """INTERNAL is retried with backoff, as the contract says."""
-    assert _progress().fail(InternalError("oops")) == Retry(1.0, has_to_register=False)
+    assert _progress().fail(InternalError("oops")) == Retry(1.0, False, 1.0)

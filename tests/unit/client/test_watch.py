@@ -334,6 +334,30 @@ async def test_a_service_that_is_down_is_waited_for() -> None:
     assert second.watches[0].resume_token == b"t0"
 
 
+async def test_a_connection_that_is_back_ends_the_wait() -> None:
+    """Waits grow long in an outage; when the service is there, only the first one is left."""
+    first = FakeService(scripts=[[started(), synced(b"t0")]])
+    second = FakeService(scripts=[[started("RESUMED")]])
+    draws = iter([1.0, 0.0])
+    # The wait after the first failure is the longest that a test may take, or none.
+    backoff = Backoff(3600, 3600, draw=lambda: next(draws))
+    async with contextlib.AsyncExitStack() as stack:
+        stop = await stack.enter_async_context(contextlib.AsyncExitStack())
+        await stop.enter_async_context(serving(first))
+        connection = await stack.enter_async_context(watchcache.connect(first.address))
+        extension = await connection.register("team-a/shop", watch=["pods"])
+        watch = await stack.enter_async_context(extension.watch(backoff=backoff))
+        await _take(watch, 2)
+        await stop.aclose()
+        (broken,) = await _take(watch, 1)
+        assert broken.retry_seconds == 3600
+        waiting = asyncio.ensure_future(anext(watch))
+        await asyncio.sleep(0.6)
+        await stack.enter_async_context(serving(second, first.address))
+        async with asyncio.timeout(LIMIT_SECONDS):
+            assert isinstance(await waiting, Started)
+
+
 async def test_closing_ends_the_iteration(service: FakeService, extension: Extension) -> None:
     """Also for a task that waits in it, for a message or for the next attempt."""
     service.scripts = [[started()]]

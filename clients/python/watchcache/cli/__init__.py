@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 __all__ = ["main"]
@@ -9,6 +10,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command, or say what to install for it."""
+    # What goes wrong is told by the command itself, once.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
         # The packages of the extra are needed from here on only.
         from watchcache.cli.commands import app  # noqa: PLC0415

@@ -1,7 +1,8 @@
 """The commands themselves: their options, and the calls that they make.
 
-Each command is a thin coroutine over the client. `run` is the one place where they run and where an
-error becomes a text and an exit code: 1 for an error, 2 for wrong use, and for `status` the state.
+Each command is a thin coroutine over the client. `run` is the one place where they run, `finish`
+where an error becomes a text and an exit code: 1 for an error, 2 for wrong use, and for `status`
+the state.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from watchcache.extension import Selection
 from watchcache.messages import Batch, Disconnected, Reset, SourceChanged, Started, Synced
 from watchcache.objects import Item
 from watchcache.states import StartMode
-from watchcache.status import ExtensionStatus
+from watchcache.status import ExtensionStatus, Source
 
 __all__ = ["app"]
 
@@ -88,13 +89,19 @@ CaFile = Annotated[
 def run(work: Coroutine[Any, Any, int]) -> None:
     """Run a command to its end and leave with its exit code."""
     try:
-        code = asyncio.run(work)
-    except WatchCacheError as error:
-        _report(error)
-        code = 1
+        code = asyncio.run(finish(work))
     except KeyboardInterrupt:
         code = 130
     raise typer.Exit(code)
+
+
+async def finish(work: Coroutine[Any, Any, int]) -> int:
+    """Do the work of a command; return its exit code, after telling of an error."""
+    try:
+        return await work
+    except WatchCacheError as error:
+        _report(error)
+        return 1
 
 
 @app.command()
@@ -369,20 +376,30 @@ class _WatchView:
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._objects: set[tuple[str, Any]] = set()
+        self._told: set[tuple[str, str, str]] = set()
         self._since = time.monotonic()
         self._count = 0
 
     def write(self, message: object) -> None:
         if isinstance(message, Disconnected):
             warn(f"disconnected: {message.error}; again in {message.retry_seconds:.1f} s")
-        elif isinstance(message, SourceChanged) and not message.source.is_live:
-            source = message.source
-            warn(f"{source.label} on {source.cluster}: {source.state} {source.message}".rstrip())
+        elif isinstance(message, SourceChanged):
+            self._write_source(message.source)
         elif isinstance(message, Batch):
             self._write_events(message)
         elif self._output is Output.TABLE:
             self._write_step(message)
+
+    def _write_source(self, source: Source) -> None:
+        """Tell of an informer that is not live, and of one that is so again."""
+        where = (source.label, source.cluster, source.namespace)
+        if source.is_live and where not in self._told:
+            return
+        self._told.add(where)
+        if source.is_live:
+            self._told.remove(where)
+        told = f"{source.label} on {source.cluster}: {source.state} {source.message}"
+        warn(told.rstrip())
 
     def _write_events(self, batch: Batch[Any]) -> None:
         self._count += len(batch.events)
