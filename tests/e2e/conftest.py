@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
@@ -18,15 +17,32 @@ from tests.contract.conftest import (  # noqa: F401 (fixtures)
 )
 from tests.e2e.service import ServiceProcess
 
+ServiceOf = Callable[[Endpoint], ServiceProcess]
+
+
+@pytest.fixture(scope="session")
+def service_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOf]:
+    """Give the service of an API server: one for each, whose default cluster it is, named hub."""
+    running: dict[str, ServiceProcess] = {}
+
+    def get(server: Endpoint) -> ServiceProcess:
+        if server.name not in running:
+            process = ServiceProcess(
+                [f"hub={server.kubeconfig}"], tmp_path_factory.mktemp("service") / "service.log"
+            )
+            process.start()
+            running[server.name] = process
+        return running[server.name]
+
+    yield get
+    for process in running.values():
+        process.stop()
+
 
 @pytest.fixture
-async def service(endpoint: Endpoint, tmp_path: Path) -> AsyncIterator[ServiceProcess]:  # noqa: F811
-    """Give a running service whose default cluster is the server under test, named hub."""
-    process = ServiceProcess(
-        [f"hub={endpoint.kubeconfig}"], tmp_path / "service.log", default_cluster="hub"
-    )
-    async with process:
-        yield process
+def service(endpoint: Endpoint, service_of: ServiceOf) -> ServiceProcess:  # noqa: F811
+    """Give a running service, shared by all tests that do not stop it."""
+    return service_of(endpoint)
 
 
 @pytest.fixture

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
+import os
 import signal
 import socket
+import subprocess
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,9 +16,10 @@ from typing import Self
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-__all__ = ["ServiceProcess"]
+__all__ = ["ServiceProcess", "free_port"]
 
-_START_SECONDS = 30.0
+_LIMIT_SECONDS = 60.0
+_POLL_SECONDS = 0.05
 
 
 def free_port() -> int:
@@ -26,25 +30,22 @@ def free_port() -> int:
 
 
 class ServiceProcess:
-    """One service on a port of its own, which it keeps over restarts."""
+    """One service on a port of its own, which it keeps over restarts. Its methods block."""
 
     def __init__(self, kubeconfigs: list[str], log: Path, **settings: object) -> None:
         self.port = free_port()
         self.http_port = free_port()
         self.log = log
         self._flags = [
-            "--listen",
-            f"127.0.0.1:{self.port}",
-            "--http-listen",
-            f"127.0.0.1:{self.http_port}",
-            "--log-format",
-            "json",
+            *("--listen", f"127.0.0.1:{self.port}"),
+            *("--http-listen", f"127.0.0.1:{self.http_port}"),
+            *("--log-format", "json"),
         ]
         for kubeconfig in kubeconfigs:
             self._flags += ["--kubeconfig", kubeconfig]
         for name, value in settings.items():
             self._flags += [f"--{name.replace('_', '-')}", str(value)]
-        self.process: asyncio.subprocess.Process | None = None
+        self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
@@ -57,63 +58,69 @@ class ServiceProcess:
         assert self.process is not None, "the service does not run"
         return self.process.pid
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Start it and wait until it serves."""
         with self.log.open("ab") as output:
-            self.process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "watchcache_server.cli",
-                "serve",
-                *self._flags,
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "watchcache_server.cli", "serve", *self._flags],
                 stdout=output,
                 stderr=output,
             )
         try:
-            async with asyncio.timeout(_START_SECONDS):
-                while not await self._is_serving():
-                    assert self.process.returncode is None, self._told()
-                    await asyncio.sleep(0.05)
-        except TimeoutError as error:
-            raise AssertionError(f"the service did not start\n{self._told()}") from error
+            self._wait_until_serving(self.process)
+        except AssertionError:
+            self.kill()
+            raise
 
-    async def _is_serving(self) -> bool:
-        async with grpc.aio.insecure_channel(self.address) as channel:
+    def _wait_until_serving(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + _LIMIT_SECONDS
+        while not self._is_serving():
+            assert process.poll() is None, f"the service ended\n{self.told()}"
+            assert time.monotonic() < deadline, f"the service did not start\n{self.told()}"
+            time.sleep(_POLL_SECONDS)
+
+    def _is_serving(self) -> bool:
+        with grpc.insecure_channel(self.address) as channel:
             stub = health_pb2_grpc.HealthStub(channel)
             try:
-                answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=1)
-            except grpc.aio.AioRpcError:
+                answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=1)
+            except grpc.RpcError:
                 return False
             return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
-    def _told(self) -> str:
+    def told(self) -> str:
+        """Return the end of its log."""
         return self.log.read_text(errors="replace")[-4000:]
 
-    async def stop(self) -> int:
+    def stop(self) -> int:
         """Ask it to stop; return its exit code."""
-        return await self._end(signal.SIGTERM)
+        return self._end(signal.SIGTERM)
 
-    async def kill(self) -> None:
+    def kill(self) -> None:
         """End it without a word."""
-        await self._end(signal.SIGKILL)
+        self._end(signal.SIGKILL)
 
-    async def _end(self, how: signal.Signals) -> int:
+    def _end(self, how: signal.Signals) -> int:
         process, self.process = self.process, None
         assert process is not None, "the service does not run"
-        if process.returncode is None:
-            process.send_signal(how)
-        async with asyncio.timeout(_START_SECONDS):
-            return await process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, how)
+        try:
+            return process.wait(_LIMIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
 
-    async def __aenter__(self) -> Self:
-        await self.start()
+    def __enter__(self) -> Self:
+        self.start()
         return self
 
-    async def __aexit__(
+    def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         if self.process is not None:
-            await self.stop()
+            self.stop()

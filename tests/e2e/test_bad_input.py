@@ -159,12 +159,14 @@ def violations(error: grpc.aio.AioRpcError) -> dict[str, str]:
 async def refused(call: Any) -> grpc.aio.AioRpcError:
     """Return the error with which a call ends."""
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        if hasattr(call, "read"):
-            while await call.read() is not grpc.aio.EOF:
-                pass
-        else:
-            await call
+        await (exhaust(call) if hasattr(call, "read") else call)
     return caught.value
+
+
+async def exhaust(call: Any) -> None:
+    """Read a stream to its end."""
+    async for _ in call:
+        pass
 
 
 async def test_a_bad_spec_names_field_rule_and_mend(
@@ -366,7 +368,7 @@ async def test_a_read_that_cannot_be_answered_says_why(
 async def test_kinds_that_cannot_be_watched_are_a_state_not_an_error(
     stub: pb_grpc.WatchCacheServiceStub, namespace: str, account: str
 ) -> None:
-    """An unknown kind or version, a wrong scope and a missing verb are each told on the informer."""
+    """An unknown kind or version, a wrong scope and a missing verb are told on the informer."""
     items = {
         "unknown kind": Item(group="apps", kind="Nonsense", namespaces=[namespace]),
         "unknown version": Item(

@@ -1,0 +1,145 @@
+"""A TCP proxy whose connections a test can cut or freeze: the network between two programs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import yaml
+
+__all__ = ["Proxy", "kubeconfig_through"]
+
+_CHUNK_BYTES = 64 * 1024
+
+
+class _Line:
+    """One connection through the proxy."""
+
+    def __init__(self, writers: tuple[asyncio.StreamWriter, ...]) -> None:
+        self._writers = writers
+
+    def reset(self) -> None:
+        """End both halves with a TCP reset, in the middle of whatever is sent."""
+        for writer in self._writers:
+            sock = writer.get_extra_info("socket")
+            if sock is not None:
+                linger = struct.pack("ii", 1, 0)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            writer.transport.abort()
+
+    async def close(self) -> None:
+        """Reset it, and wait until both sockets are closed."""
+        self.reset()
+        for writer in self._writers:
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+class Proxy:
+    """Listens on a free loopback port and passes everything on to a target."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._lines: set[_Line] = set()
+        self._is_shut = False
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        """Where to connect."""
+        return f"127.0.0.1:{self.port}"
+
+    def cut(self) -> int:
+        """Reset all connections; return how many there were."""
+        lines, self._lines = self._lines, set()
+        for line in lines:
+            line.reset()
+        return len(lines)
+
+    def shut(self) -> None:
+        """Reset all connections, and every new one."""
+        self._is_shut = True
+        self.cut()
+
+    def open(self) -> None:
+        """Take connections again."""
+        self._is_shut = False
+
+    def freeze(self) -> None:
+        """Pass nothing on any more; connections stay open."""
+        self._flowing.clear()
+
+    def thaw(self) -> None:
+        """Pass everything on again."""
+        self._flowing.set()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.close()
+        self.thaw()
+        self.shut()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if self._is_shut:
+            await _Line((writer,)).close()
+            return
+        try:
+            there_reader, there_writer = await asyncio.open_connection(*self._target)
+        except OSError:
+            await _Line((writer,)).close()
+            return
+        line = _Line((writer, there_writer))
+        if self._is_shut:
+            # It was shut while the other side was being reached.
+            await line.close()
+            return
+        self._lines.add(line)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._pump(reader, there_writer))
+                group.create_task(self._pump(there_reader, writer))
+        finally:
+            self._lines.discard(line)
+            await line.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while chunk := await reader.read(_CHUNK_BYTES):
+                await self._flowing.wait()
+                writer.write(chunk)
+                await writer.drain()
+            writer.write_eof()
+        except (OSError, RuntimeError):
+            return
+
+
+def kubeconfig_through(proxy: Proxy, kubeconfig: Path, copy: Path) -> Path:
+    """Write a copy of a kubeconfig that reaches its one server through the proxy."""
+    tree = yaml.safe_load(kubeconfig.read_text())
+    (cluster,) = tree["clusters"]
+    cluster["cluster"]["server"] = f"https://{proxy.address}"
+    copy.write_text(yaml.safe_dump(tree))
+    return copy
