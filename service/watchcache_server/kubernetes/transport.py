@@ -28,6 +28,7 @@ from typing import Final, Self
 import aiohttp
 import yarl
 
+from watchcache_server.kubernetes.buffering import share_buffer
 from watchcache_server.kubernetes.errors import (
     AnswerTooLargeError,
     BodyIdleError,
@@ -266,6 +267,9 @@ class Transport:
         except TransportError:
             answer.close()
             raise
+        connection = answer.connection
+        if connection is not None and connection.transport is not None:
+            share_buffer(connection.transport)
         idle = request.idle_seconds or self._limits.idle_seconds
         response = Response(
             answer,
