@@ -119,24 +119,24 @@ async def running(
         server = GrpcServer(service, settings)
         http = None
         if metrics is not None and settings.http_listen:
+            collector = ServiceCollector(
+                registry,
+                clusters,
+                service.watching,
+                max_pairs=settings.max_metric_pairs,
+                clock=clock,
+            )
+            metrics.register(collector)
             http = HttpServer(
                 settings.http_listen,
                 metrics=metrics,
+                gather=collector.gather,
                 readiness=Readiness(
                     clusters,
                     is_serving=lambda: server.is_serving,
                     is_draining=lambda: registry.is_draining,
                     contact_seconds=settings.ready_contact_seconds,
                 ),
-            )
-            metrics.register(
-                ServiceCollector(
-                    registry,
-                    clusters,
-                    service.watching,
-                    max_pairs=settings.max_metric_pairs,
-                    clock=clock,
-                )
             )
         async with _lifetime(App(settings, clusters, registry, service, server, http)) as app:
             yield app

@@ -183,6 +183,13 @@ def test_there_is_always_an_address() -> None:
         load(environment={"WATCHCACHE_LISTEN": " , "})
 
 
+@pytest.mark.parametrize("name", ["tls_certificate", "tls_key"])
+def test_a_certificate_and_its_key_come_together(name: str) -> None:
+    """Half of TLS is not served as none."""
+    with pytest.raises(SettingsError, match="one is given without the other"):
+        load({name: "/etc/tls/file.pem"})
+
+
 def test_every_setting_has_a_flag_a_variable_a_section_and_a_sentence() -> None:
     """In the order of the class, none left out."""
     rows = setting_rows()

@@ -1,8 +1,9 @@
 """Gauges that are read off the service when somebody asks for them.
 
-    metrics_registry.register(
-        ServiceCollector(registry, clusters, watching, max_pairs=2000, clock=clock)
-    )
+    collector = ServiceCollector(registry, clusters, watching, max_pairs=2000, clock=clock)
+    metrics_registry.register(collector)
+    await collector.gather()
+    metrics_registry.collect()
 
 Nothing is kept between two scrapes, so what was deregistered has no series any more. Labels are
 clusters, states, extensions, and resources as discovery named them. Only so many pairs of labels
@@ -12,6 +13,8 @@ over all series is always right. docs/metrics.md says how many series there can 
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterable
 from typing import Final, Protocol
 
@@ -28,6 +31,7 @@ __all__ = ["OTHER", "ServiceCollector", "Streams"]
 
 OTHER: Final = "other"
 _KIB: Final = 1024
+_TURN_SECONDS: Final = 0.002
 
 _Pair = tuple[str, str]
 
@@ -64,23 +68,52 @@ class ServiceCollector(Collector):
         self._streams = streams
         self._max_pairs = max_pairs
         self._clock = clock
+        self._gathered = _Families()
 
     def describe(self) -> Iterable[Metric]:
         """Return all families empty, so that registering reads nothing."""
         return _Families().all()
 
     def collect(self) -> Iterable[Metric]:
-        """Read everything once."""
+        """Return what `gather` has read since the last time."""
+        families, self._gathered = self._gathered, _Families()
+        return families.all()
+
+    async def gather(self) -> None:
+        """Read everything, and let others have their turns meanwhile.
+
+        What changes under way is seen as it is when its turn comes.
+        """
         families = _Families()
         tally = _Tally(self._clusters.names, self._max_pairs, self._clock.wall())
-        for extension in self._registry:
-            tally.add(extension)
-            for cluster, access in self._registry.credentials_of(extension).items():
-                tally.add_expiry(cluster, access.account.expires_in_seconds)
+        turn = _Turn()
+        for extension in list(self._registry):
+            await turn.pass_on()
+            if not extension.ended:
+                tally.add(extension)
+                for cluster, access in self._registry.credentials_of(extension).items():
+                    tally.add_expiry(cluster, access.account.expires_in_seconds)
         tally.fill(families)
-        _fill_streams(families, self._streams)
+        lags = _Lags()
+        for changes, seconds in self._streams.lags():
+            await turn.pass_on()
+            lags.add(changes, seconds)
+        lags.fill(families, self._streams)
         _fill_clusters(families, self._clusters)
-        return families.all()
+        self._gathered = families
+
+
+class _Turn:
+    """Keeps the event loop no longer than `_TURN_SECONDS` at a time."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+
+    async def pass_on(self) -> None:
+        """Let others run if this has taken long enough."""
+        if time.perf_counter() - self._began >= _TURN_SECONDS:
+            await asyncio.sleep(0)
+            self._began = time.perf_counter()
 
 
 class _Families:
@@ -255,18 +288,25 @@ def _show_sizes(families: _Families, pair: _Pair, sizes: _Sizes) -> None:
     families.bytes.add_metric((*pair, "stored"), sizes.stored_bytes)
 
 
-def _fill_streams(families: _Families, streams: Streams) -> None:
-    behind, most_changes, most_seconds = 0, 0, 0.0
-    for changes, seconds in streams.lags():
+class _Lags:
+    """How far the Watch streams are behind."""
+
+    def __init__(self) -> None:
+        self._behind = self._most_changes = 0
+        self._most_seconds = 0.0
+
+    def add(self, changes: int, seconds: float) -> None:
         if changes:
-            behind += 1
-            most_changes = max(most_changes, changes)
-            most_seconds = max(most_seconds, seconds)
-    families.subscriptions.add_metric((), streams.stream_count)
-    families.behind.add_metric((), behind)
-    families.lag_changes.add_metric((), most_changes)
-    families.lag_seconds.add_metric((), most_seconds)
-    families.batch_cache.add_metric((), streams.cached_bytes)
+            self._behind += 1
+            self._most_changes = max(self._most_changes, changes)
+            self._most_seconds = max(self._most_seconds, seconds)
+
+    def fill(self, families: _Families, streams: Streams) -> None:
+        families.subscriptions.add_metric((), streams.stream_count)
+        families.behind.add_metric((), self._behind)
+        families.lag_changes.add_metric((), self._most_changes)
+        families.lag_seconds.add_metric((), self._most_seconds)
+        families.batch_cache.add_metric((), streams.cached_bytes)
 
 
 def _fill_clusters(families: _Families, clusters: ClusterRegistry) -> None:

@@ -7,11 +7,13 @@ until callers are authenticated.
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 
 from watchcache_server.model.errors import SettingsError
@@ -26,10 +28,21 @@ _SHUTDOWN_SECONDS: Final = 1.0
 class HttpServer:
     """Serves the three pages on one address."""
 
-    def __init__(self, address: str, *, metrics: CollectorRegistry, readiness: Readiness) -> None:
-        """Take HOST:PORT. Raises SettingsError when others could reach it, or it is none."""
+    def __init__(
+        self,
+        address: str,
+        *,
+        metrics: CollectorRegistry,
+        gather: Callable[[], Awaitable[None]],
+        readiness: Readiness,
+    ) -> None:
+        """Take HOST:PORT. `gather` is awaited before each reading of the metrics.
+
+        Raises SettingsError when others could reach the address, or it is none.
+        """
         self._host, self._port = _split(address)
         self._metrics = metrics
+        self._gather = gather
         self._readiness = readiness
         self._runner: web.AppRunner | None = None
         #: What it listens on once started, with the port that was chosen.
@@ -63,11 +76,27 @@ class HttpServer:
 
     async def _metrics_page(self, request: web.Request) -> web.Response:
         encode, content_type = choose_encoder(",".join(request.headers.getall("Accept", [])))
-        return web.Response(body=encode(self._metrics), headers={"Content-Type": content_type})
+        await self._gather()
+        # The values are taken here, on the event loop, which owns them; the text is written beside
+        # it, since for many series that takes longer than any event should have to wait.
+        taken = _Taken(list(self._metrics.collect()))
+        body = await asyncio.to_thread(encode, taken)
+        return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _readiness_page(self, _: web.Request) -> web.Response:
         report = self._readiness.report()
         return web.json_response(report, status=200 if report["ready"] else 503)
+
+
+class _Taken(CollectorRegistry):
+    """Families whose values are taken already."""
+
+    def __init__(self, families: Sequence[Metric]) -> None:
+        super().__init__()
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
 
 
 async def _health_page(_: web.Request) -> web.Response:

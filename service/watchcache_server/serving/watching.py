@@ -92,7 +92,7 @@ class Watching:
 
     def lags(self) -> Iterator[tuple[int, float]]:
         """Yield for each stream how many changes it is behind, and the age of the oldest."""
-        return (stream.lag for stream in self._streams)
+        return (stream.lag for stream in list(self._streams))
 
     async def serve(self, request: pb.WatchRequest, writer: Writer) -> None:
         """Serve one stream until it ends. Raises a ServiceError that says why."""

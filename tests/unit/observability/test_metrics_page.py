@@ -60,7 +60,9 @@ async def everything(*, extensions: int, resources: int, max_pairs: int) -> Coll
             informer.contact()
     parts: list[Any] = [registry, Clusters(hub=1.0), Streams((3, 1.0))]
     clock = Clock(now=lambda: NOW, wall=lambda: NOW)
-    metrics.register(ServiceCollector(*parts, max_pairs=max_pairs, clock=clock))
+    collector = ServiceCollector(*parts, max_pairs=max_pairs, clock=clock)
+    metrics.register(collector)
+    await collector.gather()
     return metrics
 
 

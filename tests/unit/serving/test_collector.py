@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -23,11 +24,16 @@ class Scraped:
         self.metrics = CollectorRegistry()
         self._max_pairs = max_pairs
 
-    def collect(self) -> dict[str, dict[tuple[str, ...], float]]:
-        """Return the values by name of the family and values of the labels."""
+    def collector(self) -> ServiceCollector:
+        """Return a collector of what there is."""
         parts: list[Any] = [self.extensions, self.clusters, self.streams]
         clock = Clock(now=lambda: NOW, wall=lambda: NOW)
-        collector = ServiceCollector(*parts, max_pairs=self._max_pairs, clock=clock)
+        return ServiceCollector(*parts, max_pairs=self._max_pairs, clock=clock)
+
+    async def collect(self) -> dict[str, dict[tuple[str, ...], float]]:
+        """Return the values by name of the family and values of the labels."""
+        collector = self.collector()
+        await collector.gather()
         return {
             family.name: {tuple(sample.labels.values()): sample.value for sample in family.samples}
             for family in collector.collect()
@@ -44,7 +50,7 @@ async def test_objects_and_bytes_are_shown_by_extension_and_resource() -> None:
         (spec_of("deployments", cluster="edge"), 1),
         (spec_of("replicasets"), 4),
     )
-    found = scraped.collect()
+    found = await scraped.collect()
     assert found["watchcache_cached_objects"] == {
         ("team-a/shop", "deployments.apps"): 6,
         ("team-a/shop", "replicasets.apps"): 4,
@@ -59,7 +65,7 @@ async def test_the_size_of_one_compressed_object_is_not_told() -> None:
     scraped = Scraped()
     [source] = scraped.extensions.register("shop", (spec_of("secrets"), 1)).store.sources()
     assert 0 < source.stored_bytes < 1024
-    sizes = scraped.collect()["watchcache_cached_bytes"]
+    sizes = (await scraped.collect())["watchcache_cached_bytes"]
     assert sizes["team-a/shop", "secrets.apps", "stored"] == 1024
 
 
@@ -68,9 +74,9 @@ async def test_what_is_deregistered_has_no_series() -> None:
     scraped = Scraped()
     for number in range(50):
         scraped.extensions.register(f"shop-{number}", (spec_of("deployments"), 1))
-    assert len(scraped.collect()["watchcache_cached_objects"]) == 50
+    assert len((await scraped.collect())["watchcache_cached_objects"]) == 50
     scraped.extensions.extensions.clear()
-    found = scraped.collect()
+    found = await scraped.collect()
     assert found["watchcache_cached_objects"] == {}
     assert found["watchcache_cached_bytes"] == {}
     assert found["watchcache_staleness_seconds"] == {}
@@ -81,7 +87,7 @@ async def test_what_discovery_has_not_confirmed_is_no_label() -> None:
     """A resource in a spec is a word of whoever wrote it, until an API server serves it."""
     scraped = Scraped()
     scraped.extensions.register("shop").add_informer(spec_of("made-up-by-the-caller"))
-    found = scraped.collect()
+    found = await scraped.collect()
     assert found["watchcache_cached_objects"] == {}
     assert found["watchcache_informers"]["hub", "pending"] == 1
 
@@ -95,7 +101,7 @@ async def test_extensions_and_informers_are_counted_by_state() -> None:
     for informer in (*live.informers.values(), *mixed.informers.values()):
         state = SourceState.FORBIDDEN if informer is denied else SourceState.LIVE
         informer.set_state(state, "", "")
-    found = scraped.collect()
+    found = await scraped.collect()
     assert found["watchcache_extensions"] == {
         ("live",): 1,
         ("degraded",): 1,
@@ -114,7 +120,7 @@ async def test_pairs_over_the_limit_are_summed_up_and_counted() -> None:
     scraped = Scraped(max_pairs=2)
     for number in range(5):
         scraped.extensions.register(f"shop-{number}", (spec_of("deployments"), 10))
-    found = scraped.collect()
+    found = await scraped.collect()
     assert found["watchcache_cached_objects"] == {
         ("team-a/shop-0", "deployments.apps"): 10,
         ("team-a/shop-1", "deployments.apps"): 10,
@@ -128,14 +134,14 @@ async def test_with_no_pairs_allowed_there_is_one_sum() -> None:
     """A limit of zero turns the series of extensions off, and nothing else."""
     scraped = Scraped(max_pairs=0)
     scraped.extensions.register("shop", (spec_of("deployments"), 10))
-    assert scraped.collect()["watchcache_cached_objects"] == {("other", "other"): 10}
+    assert (await scraped.collect())["watchcache_cached_objects"] == {("other", "other"): 10}
 
 
 async def test_at_the_limit_nothing_is_left_out() -> None:
     """The limit itself is allowed."""
     scraped = Scraped(max_pairs=1)
     scraped.extensions.register("shop", (spec_of("deployments"), 10))
-    found = scraped.collect()
+    found = await scraped.collect()
     assert ("other", "other") not in found["watchcache_cached_objects"]
     assert found["watchcache_metric_pairs_left_out"] == {(): 0}
 
@@ -153,7 +159,7 @@ async def test_staleness_is_that_of_the_informer_that_heard_longest_ago() -> Non
         extension = scraped.extensions.register(name, (spec_of(resource), 0))
         [informer] = extension.informers.values()
         informer.status.last_contact_time = None if age is None else NOW - age
-    found = scraped.collect()
+    found = await scraped.collect()
     assert found["watchcache_staleness_seconds"] == {
         ("hub", "replicasets.apps"): 120,
         ("hub", "deployments.apps"): 90,
@@ -167,14 +173,14 @@ async def test_the_first_token_to_expire_counts() -> None:
     for name, seconds in (("a", 700.0), ("b", 300.0), ("c", 900.0)):
         extension = scraped.extensions.register(name)
         scraped.extensions.expiries[extension.key] = {"hub": seconds, "edge": None}
-    assert scraped.collect()["watchcache_token_expiry_seconds"] == {("hub",): 300}
+    assert (await scraped.collect())["watchcache_token_expiry_seconds"] == {("hub",): 300}
 
 
 async def test_histories_are_summed_up() -> None:
     """Changes and bytes of all extensions."""
     scraped = Scraped()
     stores = [scraped.extensions.register(name, (spec_of("deployments"), 2)).store for name in "ab"]
-    found = scraped.collect()
+    found = await scraped.collect()
     assert found["watchcache_history_changes"][()] == sum(len(each.history) for each in stores) > 0
     assert found["watchcache_history_bytes"][()] == sum(each.history.bytes for each in stores) > 0
 
@@ -183,7 +189,7 @@ async def test_the_stream_furthest_behind_is_shown() -> None:
     """Streams at the head are open but not behind."""
     scraped = Scraped()
     scraped.streams = Streams((0, 0.0), (7, 1.5), (3, 4.5))
-    found = scraped.collect()
+    found = await scraped.collect()
     assert found["watchcache_subscriptions"] == {(): 3}
     assert found["watchcache_subscriptions_behind"] == {(): 2}
     assert found["watchcache_subscription_lag_changes"] == {(): 7}
@@ -193,7 +199,7 @@ async def test_the_stream_furthest_behind_is_shown() -> None:
 
 async def test_a_cluster_that_never_answered_has_no_contact_age() -> None:
     """Nothing is better than a number that means something else."""
-    found = Scraped(hub=2.0, edge=None).collect()
+    found = await Scraped(hub=2.0, edge=None).collect()
     assert found["watchcache_cluster_reachable"] == {("hub",): 1, ("edge",): 0}
     assert found["watchcache_cluster_contact_age_seconds"] == {("hub",): 2}
 
@@ -206,3 +212,37 @@ async def test_registering_reads_nothing() -> None:
     metrics.register(ServiceCollector(*parts, max_pairs=1, clock=clock))
     with pytest.raises(ValueError, match="Duplicated timeseries"):
         metrics.register(ServiceCollector(*parts, max_pairs=1, clock=clock))
+
+
+async def test_what_was_gathered_is_collected_once() -> None:
+    """Old values are never shown as new ones."""
+    scraped = Scraped()
+    collector = scraped.collector()
+    await collector.gather()
+    first, second = (list(collector.collect()) for _ in range(2))
+    assert any(family.samples for family in first)
+    assert not any(family.samples for family in second)
+
+
+async def test_gathering_gives_others_their_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scrape of many extensions holds no event up; what ends meanwhile is not shown."""
+    monkeypatch.setattr("watchcache_server.serving.collector._TURN_SECONDS", 0.0)
+    scraped = Scraped()
+    names = [f"shop-{number}" for number in range(20)]
+    last = [scraped.extensions.register(name, (spec_of("deployments"), 1)) for name in names][-1]
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            if turns == 3:
+                last.end("DEREGISTERED")
+                del scraped.extensions.extensions[last.key]
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(take_turns())
+    found = await scraped.collect()
+    other.cancel()
+    assert turns >= 20
+    assert len(found["watchcache_cached_objects"]) == 19

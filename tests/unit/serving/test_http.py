@@ -33,7 +33,18 @@ class Pages:
             is_draining=lambda: False,
             contact_seconds=60,
         )
-        self.server = HttpServer("127.0.0.1:0", metrics=self.metrics, readiness=readiness)
+        self.readiness = readiness
+        self.gathered = 0
+        self.server = self.serve("127.0.0.1:0")
+
+    def serve(self, address: str) -> HttpServer:
+        """Make a server of these pages."""
+        return HttpServer(
+            address, metrics=self.metrics, gather=self._gather, readiness=self.readiness
+        )
+
+    async def _gather(self) -> None:
+        self.gathered += 1
 
     async def get(self, path: str, *, method: str = "GET", **headers: str) -> tuple[int, str, str]:
         """Return status, content type and text."""
@@ -61,6 +72,7 @@ async def test_metrics_are_served_as_text(pages: Pages) -> None:
     assert status == 200
     assert kind.startswith("text/plain; version=0.0.4")
     assert "\nthings 3.0\n" in text
+    assert pages.gathered == 1
 
 
 async def test_metrics_are_served_as_openmetrics_to_whoever_accepts_it(pages: Pages) -> None:
@@ -134,7 +146,7 @@ async def test_anything_else_is_refused_in_plain_words(
 def test_only_loopback_addresses_are_taken(address: str, rule: str) -> None:
     """Callers are not authenticated."""
     with pytest.raises(SettingsError, match=rule):
-        HttpServer(address, metrics=CollectorRegistry(), readiness=Pages().server._readiness)
+        Pages().serve(address)
 
 
 async def test_a_port_in_use_is_named_with_the_mend() -> None:
@@ -143,9 +155,7 @@ async def test_a_port_in_use_is_named_with_the_mend() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        server = HttpServer(
-            address, metrics=CollectorRegistry(), readiness=Pages().server._readiness
-        )
+        server = Pages().serve(address)
         with pytest.raises(SettingsError, match=r"in use.*setting http_listen") as caught:
             await server.start()
     assert address in str(caught.value)
