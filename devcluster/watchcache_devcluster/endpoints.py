@@ -239,7 +239,7 @@ class Endpoints:
                 continue
             if field == "gracePeriodSeconds":
                 if not value.lstrip("-").isdigit():
-                    raise errors.bad_request(f'gracePeriodSeconds: "{value}" is not a number')
+                    raise errors.bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
                 value = int(value)
             elif field == "orphanDependents":
                 value = value.lower() in {"1", "true"}
@@ -302,7 +302,7 @@ class Endpoints:
             body = json_patch(shown, patch) if is_json_patch else merge_patch(shown, patch)
         else:
             body = read_object(call.data, call.media_type, "Scale")
-        replicas, version = replicas_of(call.name, body)
+        replicas, version = replicas_of(call.namespace, call.name, body)
         change: dict[str, Any] = {"spec": {"replicas": replicas}}
         if version:
             change["metadata"] = {"resourceVersion": version}

@@ -125,10 +125,14 @@ class Patcher:
         self, resource: Resource, namespace: str, name: str, patch: Any, options: WriteOptions
     ) -> Tree:
         if not isinstance(patch, dict):
-            raise errors.bad_request("error decoding YAML: an applied configuration is an object")
+            raise errors.bad_request(
+                "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot"
+                " unmarshal it into Go value of type map[string]interface {}"
+            )
         api_version, kind = patch.get("apiVersion", ""), patch.get("kind", "")
-        if not api_version or not kind:
-            raise errors.bad_request(f"invalid object type: {api_version or '/'}, Kind={kind}")
+        if (api_version, kind) != (resource.api_version, resource.kind):
+            stated = api_version if "/" in api_version else f"/{api_version}"
+            raise errors.bad_request(f"invalid object type: {stated}, Kind={kind}")
         metadata = patch.get("metadata")
         if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
             raise errors.bad_request("metadata.managedFields must be nil")

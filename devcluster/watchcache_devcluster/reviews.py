@@ -115,11 +115,12 @@ class Reviews:
         if not reference:
             return None
         kind, name = str(reference.get("kind")), str(reference.get("name"))
-        if kind not in {"Pod", "Secret"} or reference.get("apiVersion", "v1") != "v1":
+        if kind not in {"Node", "Pod", "Secret"} or reference.get("apiVersion", "v1") != "v1":
             raise errors.bad_request(
                 f"cannot bind token to object of type {reference.get('apiVersion')}, Kind={kind}"
             )
-        tree = self._find("", f"{kind.lower()}s", namespace, name).decode()
+        home = "" if kind == "Node" else namespace
+        tree = self._find("", f"{kind.lower()}s", home, name).decode()
         uid = tree["metadata"]["uid"]
         if kind == "Pod" and (tree.get("spec") or {}).get("serviceAccountName") != account:
             raise errors.bad_request(
@@ -208,9 +209,9 @@ class Reviews:
             raise errors.invalid(_AUTHORIZATION, resource.kind, "", causes)
         stated = (spec.get("resourceAttributes") or {}).get("namespace", "")
         if resource.namespaced and stated != namespace:
-            raise errors.bad_request(
-                f"spec.resourceAttributes.namespace must match namespace: {namespace}"
-            )
+            rule, field = "must match metadata.namespace", "spec.resourceAttributes.namespace"
+            cause = field_invalid(field, rule, value=f'"{stated}"')
+            raise errors.invalid(_AUTHORIZATION, resource.kind, "", [cause])
         return User(str(name), str(spec.get("uid", "")), tuple(str(group) for group in groups))
 
     def _review_access(self, resource: Resource, user: User, spec: Tree) -> Tree:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from . import errors
-from .builtin_types import WrongType
-from .intake import check_metadata
+from .intake import to_storage_form
+from .resources import Resource
+from .writer import check_named
 
 __all__ = ["replicas_of", "scale_of"]
 
 Tree = dict[str, Any]
+_SCALE = Resource("autoscaling", "v1", "scales", "Scale", namespaced=True)
 
 
 def scale_of(tree: Tree) -> Tree:
@@ -30,23 +32,17 @@ def scale_of(tree: Tree) -> Tree:
     }
 
 
-def replicas_of(name: str, body: Any) -> tuple[int, str]:
+def replicas_of(namespace: str, name: str, body: Any) -> tuple[int, str]:
     """Return the replicas that a Scale asks for, and the version it was based on, if it says.
 
     Raises:
-        ApiError: 400 for a body that is no Scale, 422 for a number below zero.
+        ApiError: 400 for a body that is no Scale of this object, 422 for a number below zero.
     """
-    if not isinstance(body, dict):
-        raise errors.bad_request("the body must be a Scale object")
-    try:
-        metadata = check_metadata(body)
-    except WrongType as error:
-        raise errors.bad_request(str(error)) from error
-    replicas = (body.get("spec") or {}).get("replicas", 0)
-    if not isinstance(replicas, int) or isinstance(replicas, bool):
-        raise errors.bad_request("spec.replicas must be a whole number")
+    scale = to_storage_form(_SCALE, body)
+    check_named(_SCALE, namespace, name, scale["metadata"])
+    replicas: int = (scale.get("spec") or {}).get("replicas", 0)
     if replicas < 0:
         rule = "must be greater than or equal to 0"
         cause = errors.field_invalid("spec.replicas", rule, value=str(replicas))
         raise errors.invalid("autoscaling", "Scale", name, [cause])
-    return replicas, str(metadata.get("resourceVersion") or "")
+    return replicas, str(scale["metadata"].get("resourceVersion") or "")

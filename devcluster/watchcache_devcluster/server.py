@@ -185,7 +185,7 @@ class Server:
         accept = request.headers.get("Accept", "")
         if not info.is_resource:
             found = self._discovery.answer(info.path, accept)
-            if found is None or request.method not in {"GET", "HEAD"}:
+            if found is None:
                 raise errors.no_such_path()
             document, media_type = found
             return await self._send(request, Reply(200, [_encode(document)], media_type), cut)

@@ -134,9 +134,9 @@ class Tokens:
         if not self._exists("serviceaccounts", (namespace, account["name"]), account["uid"]):
             return None, []
         extra = {_CREDENTIAL_ID: [f"JTI={claims['jti']}"]}
-        for kind, table in (("pod", "pods"), ("secret", "secrets")):
+        for kind, home in (("node", ""), ("pod", namespace), ("secret", namespace)):
             bound = private.get(kind)
-            if bound and not self._exists(table, (namespace, bound["name"]), bound["uid"]):
+            if bound and not self._exists(f"{kind}s", (home, bound["name"]), bound["uid"]):
                 return None, []
         if private.get("pod"):
             extra["authentication.kubernetes.io/pod-name"] = [private["pod"]["name"]]

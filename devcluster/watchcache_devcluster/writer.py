@@ -126,12 +126,7 @@ class Writer:
             ApiError: 400, 404, 409 or 422, by what is wrong with it.
         """
         tree = to_storage_form(resource, body, options)
-        if not tree["metadata"].get("name"):
-            raise errors.bad_request(
-                f"the name of the object ({name} based on URL) was undeterminable: name must be"
-                " provided"
-            )
-        check_identity(resource, namespace, name, tree["metadata"])
+        check_named(resource, namespace, name, tree["metadata"])
         current = self._commits.table(resource).get((namespace, name))
         if current is None:
             if resource.table in _CREATE_ON_UPDATE and not tree["metadata"].get("uid"):
@@ -207,6 +202,20 @@ def check_identity(resource: Resource, namespace: str, name: str, metadata: Tree
             f"the name of the object ({stated}) does not match the name on the URL ({name})"
         )
     place(resource, namespace, metadata)
+
+
+def check_named(resource: Resource, namespace: str, name: str, metadata: Tree) -> None:
+    """Check as `check_identity` does, and that the object names itself at all.
+
+    Raises:
+        ApiError: 400.
+    """
+    if not metadata.get("name"):
+        raise errors.bad_request(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be"
+            " provided"
+        )
+    check_identity(resource, namespace, name, metadata)
 
 
 def _generate_name(resource: Resource, table: Table, namespace: str, metadata: Tree) -> str:

@@ -91,12 +91,15 @@ class TestReaching:
 
     async def test_leaving_ends_every_connection(self) -> None:
         """A watch does not keep the cluster from stopping."""
-        async with DevCluster() as cluster, calling(cluster) as caller:
-            async with caller.watch(CONFIGMAPS) as lines:
-                await lines.next()
-                await asyncio.wait_for(cluster.__aexit__(None, None, None), 5)
-                with pytest.raises((aiohttp.ClientError, ConnectionError)):
-                    await lines.raw_rest()
+        async with (
+            DevCluster() as cluster,
+            calling(cluster) as caller,
+            caller.watch(CONFIGMAPS) as lines,
+        ):
+            await lines.next()
+            await asyncio.wait_for(cluster.__aexit__(None, None, None), 5)
+            with pytest.raises((aiohttp.ClientError, ConnectionError)):
+                await lines.raw_rest()
 
 
 class TestDirect:

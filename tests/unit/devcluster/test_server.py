@@ -139,10 +139,13 @@ class TestTimes:
 
     async def test_a_watch_without_a_deadline_ends_by_itself(self) -> None:
         """The server takes one between the least time and twice that."""
-        async with DevCluster(min_watch_seconds=0.05) as cluster, calling(cluster) as caller:
-            async with caller.watch(CONFIGMAPS) as lines:
-                await lines.next()
-                assert await lines.raw_rest() == b""
+        async with (
+            DevCluster(min_watch_seconds=0.05) as cluster,
+            calling(cluster) as caller,
+            caller.watch(CONFIGMAPS) as lines,
+        ):
+            await lines.next()
+            assert await lines.raw_rest() == b""
 
     async def test_a_quiet_watch_outlives_a_compaction(
         self, devcluster: DevCluster, caller: Caller
@@ -157,12 +160,15 @@ class TestTimes:
 
     async def test_a_watch_that_falls_behind_the_history_is_ended(self) -> None:
         """The server does not keep more for it than for everyone; it may come again."""
-        async with DevCluster(history_limit=10) as cluster, calling(cluster) as caller:
-            async with caller.watch(CONFIGMAPS) as lines:
-                await lines.next()
-                for number in range(30):  # in one go, so that the watch reads nothing between
-                    await cluster.create("cm", {"metadata": {"name": f"c{number}"}})
-                assert await lines.raw_rest() == b""
+        async with (
+            DevCluster(history_limit=10) as cluster,
+            calling(cluster) as caller,
+            caller.watch(CONFIGMAPS) as lines,
+        ):
+            await lines.next()
+            for number in range(30):  # in one go, so that the watch reads nothing between
+                await cluster.create("cm", {"metadata": {"name": f"c{number}"}})
+            assert await lines.raw_rest() == b""
 
     async def test_many_changes_are_sent_in_their_order(
         self, devcluster: DevCluster, caller: Caller
