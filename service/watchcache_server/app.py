@@ -20,7 +20,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from watchcache_server.clusters.cluster import ClusterOptions
+from watchcache_server.clusters.cluster import Cluster, ClusterOptions
 from watchcache_server.clusters.registry import ClusterRegistry, open_clusters
 from watchcache_server.extensions.extension import Clock
 from watchcache_server.extensions.registry import ExtensionRegistry
@@ -152,7 +152,10 @@ async def _lifetime(app: App) -> AsyncIterator[App]:
             started = asyncio.Event()
             tasks = [
                 group.create_task(app.registry.run(started)),
-                group.create_task(_probe_forever(app.clusters)),
+                *(
+                    group.create_task(_probe_forever(app.clusters.get(name)))
+                    for name in app.clusters.names
+                ),
             ]
             try:
                 if app.http is not None:
@@ -173,10 +176,13 @@ async def _lifetime(app: App) -> AsyncIterator[App]:
         raise
 
 
-async def _probe_forever(clusters: ClusterRegistry) -> None:
-    """Ask each cluster for its version now and then, so that what is said of it is not old."""
+async def _probe_forever(cluster: Cluster) -> None:
+    """Ask a cluster for its version now and then, so that what is said of it is not old.
+
+    Each has a task of its own: one that does not answer makes no other one look old.
+    """
     while True:
-        await clusters.probe()
+        await cluster.probe()
         await asyncio.sleep(_PROBE_SECONDS)
 
 
