@@ -90,21 +90,7 @@ class _PluginError(Exception):
 
 
 async def _run(plugin: ExecPlugin, limit_seconds: float) -> tuple[int, bytes, bytes]:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            plugin.program,
-            *plugin.arguments,
-            env=_environment(plugin),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            # A group of its own, so that what it starts can be ended with it.
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        hint = f"; {plugin.install_hint}" if plugin.install_hint else ""
-        said = getattr(error, "strerror", None) or str(error)
-        raise _PluginError(f"cannot be started: {said}{hint}") from error
+    process = await _start(plugin)
     is_over = False
     try:
         async with asyncio.timeout(limit_seconds):
@@ -117,6 +103,33 @@ async def _run(plugin: ExecPlugin, limit_seconds: float) -> tuple[int, bytes, by
         if not is_over:
             await _end(process)
     return code, output, complaint
+
+
+async def _start(plugin: ExecPlugin) -> asyncio.subprocess.Process:
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            plugin.program,
+            *plugin.arguments,
+            env=_environment(plugin),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            # A group of its own, so that what it starts can be ended with it.
+            start_new_session=True,
+        )
+    )
+    try:
+        # Cancelled while it starts a program, asyncio waits for the program's children, perhaps for
+        # ever; to start takes no longer than to fork.
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError, ValueError):
+            await _end(await starting)
+        raise
+    except (OSError, ValueError) as error:
+        hint = f"; {plugin.install_hint}" if plugin.install_hint else ""
+        said = getattr(error, "strerror", None) or str(error)
+        raise _PluginError(f"cannot be started: {said}{hint}") from error
 
 
 def _environment(plugin: ExecPlugin) -> dict[str, str]:

@@ -195,6 +195,20 @@ async def test_leaving_ends_the_plugin(program: Callable[[str], Path], tmp_path:
     await until(lambda: not any(map(is_running, found)))
 
 
+async def test_leaving_while_the_plugin_starts_ends_it_too(
+    program: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """There is no moment at which it is nobody's."""
+    pids = tmp_path / "pids"
+    path = program(HANGING.format(pids=str(pids)))
+    running = asyncio.create_task(run(path))
+    await asyncio.sleep(0)  # it has begun to start the program
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(running, 20)
+    await until(lambda: not any(map(is_running, pids_in(pids))))
+
+
 def test_the_environment_of_a_plugin_is_not_shown() -> None:
     """It often holds secrets."""
     assert "hush" not in repr(ExecPlugin(command="p", environment={"PASSWORD": "hush"}))
