@@ -456,7 +456,9 @@ class EventBatch(_message.Message):
     EVENTS_FIELD_NUMBER: _builtins.int
     RESUME_TOKEN_FIELD_NUMBER: _builtins.int
     resume_token: _builtins.bytes
-    """Where to resume once this batch is applied. Empty while a snapshot is under way: keep none then."""
+    """Where to resume once this batch is applied. Empty while a snapshot, or the first objects of an
+    informer, are under way: keep the token that you have.
+    """
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.Event]:
         """The changes, in order."""
