@@ -78,6 +78,7 @@ class Mirror(Generic[T]):
         self._listeners: list[Listener[T]] = []
         self._pulse = Pulse()
         self._is_synced = False
+        self._is_telling = False
         self._is_behind = False
         self._behind_until = 0.0
         self._as_of = 0.0
@@ -221,7 +222,7 @@ class Mirror(Generic[T]):
         """Have `listener` called for every change from now on; call what is returned to end it.
 
         It is called in the mirror's own task: an error in it ends the mirror, and is raised out of
-        its `async with`.
+        its `async with`. Within the call reads return what is held, whatever its age.
         """
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
@@ -304,8 +305,15 @@ class Mirror(Generic[T]):
             self._store.abandon_snapshot()
             self._sources.abandon_stream()
         if changes:
+            self._tell(changes)
+
+    def _tell(self, changes: Sequence[Change[T]]) -> None:
+        self._is_telling = True
+        try:
             for listener in tuple(self._listeners):
                 listener(changes)
+        finally:
+            self._is_telling = False
 
     def _start(self, started: Started) -> None:
         self._last_break = None
@@ -367,6 +375,8 @@ class Mirror(Generic[T]):
             raise NotWatchedError(
                 f"{self._name} does not watch {resource}{where}; register it", reason="NOT_WATCHED"
             )
+        if self._is_telling:
+            return  # A listener is told of what is newest here; it can do nothing about its age.
         missing = [source for source in sources if not source.is_loaded]
         if missing:
             raise NotSyncedError(f"{resource} of {self._name} is not synced: {_told(missing)}")

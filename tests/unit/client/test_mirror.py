@@ -172,6 +172,24 @@ async def test_listeners_are_told_the_difference() -> None:
     ]
 
 
+@pytest.mark.looptime
+async def test_a_listener_may_read_whatever_the_age() -> None:
+    """It is told of the newest state there is; refusing it would end the mirror."""
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch, max_age=30)
+    told: list[list[Key]] = []
+    async with mirror:
+        await watch.say(SNAPSHOT, status(), status("secrets", "FORBIDDEN"), Synced())
+        mirror.on_change(lambda _: told.extend([mirror.keys("pods"), mirror.keys("secrets")]))
+        await watch.say(_AWAY)
+        await asyncio.sleep(60)
+        await watch.say(_RESUMED, status(), status("secrets", "FORBIDDEN"))
+        await watch.say(changes(event("ADDED", "a")))
+        assert told == [[Key("team-a", "a", "hub")], []]
+        with pytest.raises(StaleError):
+            mirror.keys("pods")
+
+
 async def test_an_error_of_a_listener_ends_the_mirror_loudly() -> None:
     """A mirror that half of its listeners follow would be silent about it; so it is raised."""
     watch = ScriptedWatch()
