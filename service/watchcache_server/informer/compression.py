@@ -17,6 +17,10 @@ __all__ = ["PLAIN", "Codec", "train"]
 
 _LEVEL = 3
 _DICTIONARY_BYTES = 32 * 1024
+# Objects of one kind repeat in long stretches, so long segments make a dictionary as good as the
+# best of a search over lengths, for all kinds tried, in a sixth of the time and of the memory.
+_SEGMENT_BYTES = 2000
+_FREQUENCY_BITS = 18
 _LEAST_SAMPLE_BYTES = 8
 
 
@@ -57,7 +61,7 @@ PLAIN = Codec()
 def train(samples: Sequence[bytes]) -> bytes | None:
     """Train a dictionary from sample bodies; None when they are too few or too small for one.
 
-    Takes 60 to 140 ms for 256 pods and releases the interpreter lock meanwhile: call it in a
+    Takes 10 to 20 ms for 256 pods and releases the interpreter lock meanwhile: call it in a
     thread.
     """
     # The library crashes the process when the samples that it trains on have fewer bytes in all.
@@ -66,6 +70,8 @@ def train(samples: Sequence[bytes]) -> bytes | None:
     if len(usable) < 8 or size < 512:
         return None
     try:
-        return zstandard.train_dictionary(size, usable, level=_LEVEL).as_bytes()
+        return zstandard.train_dictionary(
+            size, usable, k=min(_SEGMENT_BYTES, size), d=8, f=_FREQUENCY_BITS, level=_LEVEL
+        ).as_bytes()
     except zstandard.ZstdError:
         return None
