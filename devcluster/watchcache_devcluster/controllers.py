@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import logging
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -23,6 +24,7 @@ from .storage import Change, Key, Record, Storage, Table
 __all__ = ["Controllers"]
 
 Tree = dict[str, Any]
+_log = logging.getLogger(__name__)
 _CLOSES_NAMESPACE = "kubernetes"
 
 
@@ -54,6 +56,8 @@ class Controllers:
             step = await self._work.get()
             try:
                 step()
+            except Exception:  # noqa: BLE001 - the supervisor: one bad object must not stop others
+                _log.exception("a controller failed")
             finally:
                 self._work.task_done()
             if self._work.qsize() % 64 == 0:

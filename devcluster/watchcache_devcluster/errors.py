@@ -30,7 +30,6 @@ __all__ = [
     "not_found",
     "qualified",
     "too_large_resource_version",
-    "too_many_requests",
     "unauthorized",
     "unsupported_media_type",
 ]
@@ -240,11 +239,6 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiErr
 def invalid_options(kind: str, causes: Sequence[Cause]) -> ApiError:
     """422 about the query parameters of a request (`ListOptions` and its siblings)."""
     return invalid("meta.k8s.io", kind, "", causes)
-
-
-def too_many_requests(message: str, retry_after_seconds: int) -> ApiError:
-    """429: come back later."""
-    return ApiError(429, "TooManyRequests", message, retry_after_seconds=retry_after_seconds)
 
 
 def internal(message: str) -> ApiError:

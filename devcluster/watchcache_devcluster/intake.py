@@ -18,13 +18,13 @@ from .options import WriteOptions
 from .resources import Resource
 from .validation import prune
 
-__all__ = ["check_metadata", "check_type", "to_storage_form", "with_type"]
+__all__ = ["to_storage_form", "with_type"]
 
 Tree = dict[str, Any]
 _NO_OPTIONS = WriteOptions(field_validation="Ignore")
 
 
-def check_type(resource: Resource, body: Any) -> Tree:
+def _check_type(resource: Resource, body: Any) -> Tree:
     """Return `body` if it is an object of this resource's type."""
     if not isinstance(body, dict):
         raise bad_request(
@@ -62,16 +62,8 @@ def _unhandled(resource: Resource, kind: str, why: str) -> ApiError:
     )
 
 
-def check_metadata(body: Tree) -> Tree:
-    """Return a copy of the metadata of a body, with the types of its fields checked.
-
-    Raises:
-        WrongType: one of them has another type.
-    """
-    return _metadata(body, [])
-
-
 def _metadata(body: Tree, unknown: list[str]) -> Tree:
+    """Return a copy of the metadata of a body, with the types of its fields checked."""
     metadata = body.get("metadata")
     if metadata is None:
         return {}
@@ -95,7 +87,7 @@ def to_storage_form(
     Raises:
         ApiError: 400 for what cannot be read (422 where a patch led to it).
     """
-    body = check_type(resource, body)
+    body = _check_type(resource, body)
     unknown: list[str] = []
     try:
         tree = _read(resource, body, unknown)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 import socket
 import ssl
 import struct
 import uuid
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,7 @@ from .watches import Watch
 
 __all__ = ["Server", "Timings"]
 
+_log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 _MAX_BODY_BYTES = 8 * 1024 * 1024
 _SLICE_BYTES = 256 * 1024
@@ -137,6 +139,9 @@ class Server:
                 return _refusal(error)
         except Severed:
             return web.Response()
+        except Exception as error:  # noqa: BLE001 - the boundary: a mistake must not look like a cut
+            _log.exception("%s %s failed", request.method, request.path)
+            return _refusal(errors.internal(repr(error)))
 
     async def _strike(self, request: web.BaseRequest, info: RequestInfo) -> list[Fault]:
         """Let the faults for a new request happen; return those that its body must suffer."""
@@ -325,6 +330,3 @@ def reset(transport: asyncio.BaseTransport | None) -> None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     if isinstance(transport, asyncio.Transport) or hasattr(transport, "abort"):
         transport.abort()
-
-
-Reset = Callable[[asyncio.BaseTransport | None], None]

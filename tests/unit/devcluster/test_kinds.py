@@ -11,6 +11,7 @@ from watchcache_devcluster.conversions import hpa_v1_to_v2, hpa_v2_to_v1
 from watchcache_devcluster.definitions import definition_causes, name_conflict, resources_of
 from watchcache_devcluster.errors import ApiError
 from watchcache_devcluster.intake import to_storage_form
+from watchcache_devcluster.options import WriteOptions
 from watchcache_devcluster.requirements import requirement_causes
 from watchcache_devcluster.resources import Catalog, Resource
 from watchcache_devcluster.strategies import apply_defaults, field_values, name_causes
@@ -398,6 +399,63 @@ class TestSchemas:
         assert tree["spec"]["free"] == {"any": {"thing": 1}}
         assert tree["spec"]["template"] == {"kind": "X", "metadata": {"any": 1}}
         assert prune(None, tree) == []
+
+
+class TestIntake:
+    """Bodies before anything else looks at them."""
+
+    @pytest.mark.parametrize(
+        ("body", "code", "message"),
+        [
+            ([], 400, "couldn't get version/kind"),
+            ({}, 400, "Object 'Kind' is missing in '{}'"),
+            ({"kind": "Widget"}, 400, "Object 'apiVersion' is missing"),
+            (
+                {"kind": "Widget", "apiVersion": "demo.test/v2"},
+                400,
+                "the API version in the data (demo.test/v2) does not match",
+            ),
+            (
+                {"kind": "Other", "apiVersion": "demo.test/v1"},
+                422,
+                'Other.demo.test "" is invalid: kind: Invalid value: "Other": must be Widget',
+            ),
+            (
+                {"kind": "Widget", "apiVersion": "demo.test/v1", "metadata": []},
+                400,
+                "cannot unmarshal array into Go struct field ObjectMeta.metadata",
+            ),
+            (
+                {"kind": "Widget", "apiVersion": "demo.test/v1", "metadata": {"labels": {"a": 1}}},
+                400,
+                "cannot unmarshal number into Go struct field ObjectMeta.labels",
+            ),
+        ],
+    )
+    def test_a_custom_object_names_its_type(self, body: Any, code: int, message: str) -> None:
+        """Its kind and version must be those of the path, its metadata well typed."""
+        with pytest.raises(ApiError) as caught:
+            to_storage_form(WIDGET, body)
+        assert caught.value.code == code
+        assert message in caught.value.message
+
+    def test_unknown_fields_of_metadata_are_dropped(self) -> None:
+        """They are named as warnings, or refused by a strict reader."""
+        body = {
+            "kind": "Widget",
+            "apiVersion": "demo.test/v1",
+            "metadata": {"name": "a", "nope": 1},
+            "spec": {"size": 1},
+        }
+        options = WriteOptions()
+        tree = to_storage_form(WIDGET, body, options)
+        assert tree == {"metadata": {"name": "a"}, "spec": {"size": 1, "color": "red"}}
+        assert options.warnings == ['unknown field "metadata.nope"']
+        strict = WriteOptions(field_validation="Strict", duplicates=("spec",))
+        with pytest.raises(ApiError, match=r'"metadata\.nope", duplicate field "spec"'):
+            to_storage_form(WIDGET, body, strict)
+        nothing = {"kind": "Widget", "apiVersion": "demo.test/v1", "metadata": None}
+        assert to_storage_form(WIDGET, nothing) == {"metadata": {}}
 
 
 def definition(**spec: Any) -> Tree:

@@ -122,6 +122,46 @@ class TestShapes:
                     assert body["apiVersion"] == f"apidiscovery.k8s.io/{versions[0]}"
 
 
+class TestMistakes:
+    """A mistake of the cluster itself."""
+
+    async def test_a_mistake_in_a_request_is_500_and_logged(
+        self,
+        devcluster: DevCluster,
+        caller: Caller,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """It must not look like a fault that was asked for; the next request is served."""
+        with monkeypatch.context() as patch:
+            patch.setattr(devcluster.faults, "strike", lambda _: 1 / 0)
+            status, body = await caller.call("GET", "/version")
+        assert (status, body["reason"]) == (500, "InternalError")
+        assert "ZeroDivisionError" in body["message"]
+        assert "GET /version failed" in caplog.text
+        assert (await caller.call("GET", "/version"))[0] == 200
+
+    async def test_a_mistake_in_a_controller_stops_none_of_them(
+        self,
+        devcluster: DevCluster,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """The others go on, and the log says what happened."""
+        for name in ("one", "two"):
+            await devcluster.create("ns", {"metadata": {"name": name}})
+        with monkeypatch.context() as patch:
+            patch.setattr(devcluster.storage, "tables", lambda: 1 / 0)
+            await devcluster.delete("ns", "one")
+            await devcluster.settle()
+        assert "a controller failed" in caplog.text
+        await devcluster.delete("ns", "two")
+        await devcluster.settle()
+        names = [item["metadata"]["name"] for item in (await devcluster.list("ns"))["items"]]
+        assert "one" in names
+        assert "two" not in names
+
+
 class TestTimes:
     """When watches end and speak."""
 
