@@ -244,18 +244,17 @@ class Mirror(Generic[T]):
         if isinstance(owned, str):
             raise InvalidArgumentError.of("owned", f"{owned!r} is one string; give a list")
         name = parse_resource(resource)
-        queue = Queue(
+        return Queue(
             self._store,
             str(name),
             owned=owned,
             related=related or {},
             backoff=backoff or Backoff("0.5s", "5m", floor=0.5),
+            subscribe=self.on_change,
             pulse=self._pulse,
             check=partial(self._check_queue, name),
             qualify=partial(self._qualified, name),
         )
-        self.on_change(queue.note)
-        return queue
 
     def _check_queue(self, resource: ResourceName) -> None:
         """Raise where a queue would wait in vain."""

@@ -29,6 +29,9 @@ T = TypeVar("T")
 Related = Mapping[str, Callable[[T], Iterable[Key | str]]]
 """For a resource, the function that tells which keys a changed object of it is about."""
 
+Subscribe = Callable[[Callable[[Sequence[Change[T]]], None]], Callable[[], None]]
+"""Adds a listener, and returns what ends its being told."""
+
 _log = logging.getLogger("watchcache")
 
 
@@ -66,14 +69,15 @@ class Queue(Generic[T]):
         owned: Sequence[str],
         related: Related[T],
         backoff: Backoff,
+        subscribe: Subscribe[T],
         pulse: Pulse,
         check: Callable[[], None],
         qualify: Callable[[Key], Key],
     ) -> None:
         """Take from the mirror what links the two.
 
-        `pulse` beats when the mirror has changed, `check` raises where waiting would be in vain,
-        and `qualify` completes a key by its cluster.
+        `subscribe` has a listener told of changes, `pulse` beats when the mirror has changed,
+        `check` raises where waiting would be in vain, and `qualify` completes a key by its cluster.
         """
         self._store = store
         self._name = resource
@@ -90,6 +94,7 @@ class Queue(Generic[T]):
         self._check = check
         self._qualify = qualify
         self._is_closed = False
+        self._unsubscribe = subscribe(self.note)
         for key, _ in store.select(self._name):
             self._schedule.add(key)
 
@@ -113,8 +118,10 @@ class Queue(Generic[T]):
 
     def close(self) -> None:
         """Hand out no more keys; workers that wait end."""
-        self._is_closed = True
-        self._pulse.beat()
+        if not self._is_closed:
+            self._is_closed = True
+            self._unsubscribe()
+            self._pulse.beat()
 
     def note(self, changes: Sequence[Change[T]]) -> None:
         """Take in what changed in the mirror."""

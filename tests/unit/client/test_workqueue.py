@@ -351,6 +351,10 @@ async def test_closing_ends_the_workers() -> None:
                 seen.append(key.name)
                 queue.close()
         assert seen == ["a"]
+        queue.close()
+        waiting = len(queue)
+        await watch.say(changes(event("ADDED", "c", rv=3)))
+        assert len(queue) == waiting
 
 
 @given(
