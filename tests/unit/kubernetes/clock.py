@@ -38,6 +38,9 @@ class Recorder(SilentReporter):
     ) -> None:
         self.heard.append(("issued", name, lifetime_seconds))
 
+    def token_rotated(self, cluster: str, namespace: str, name: str) -> None:
+        self.heard.append(("rotated", name))
+
     def token_failed(self, cluster: str, namespace: str, name: str, reason: str) -> None:
         self.heard.append(("failed", name, reason))
 

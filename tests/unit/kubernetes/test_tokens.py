@@ -373,3 +373,15 @@ async def test_a_lifetime_under_the_least_is_refused(
     """The API server would refuse each request for it."""
     with pytest.raises(ValueError, match="grants no less than 600 s"):
         ServiceAccountTokens(tokens.access, lifetime_seconds=seconds)
+
+
+async def test_only_a_token_that_takes_the_place_of_another_is_a_rotation(
+    shop: ServiceAccountCredentials, clock: Clock, recorder: Recorder
+) -> None:
+    """The first token, and the first after all were let go, are none."""
+    await shop.authorization()
+    assert ("rotated", "shop") not in recorder.heard
+    clock.advance(0.9 * 3600)
+    await shop.authorization()
+    assert recorder.heard.count(("rotated", "shop")) == 1
+    assert len([told for told in recorder.heard if told[0] == "issued"]) == 2
