@@ -378,7 +378,7 @@ async def test_a_lifetime_under_the_least_is_refused(
 async def test_only_a_token_that_takes_the_place_of_another_is_a_rotation(
     shop: ServiceAccountCredentials, clock: Clock, recorder: Recorder
 ) -> None:
-    """The first token, and the first after all were let go, are none."""
+    """The first token is none."""
     await shop.authorization()
     assert ("rotated", "shop") not in recorder.heard
     clock.advance(0.9 * 3600)
