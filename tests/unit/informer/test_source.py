@@ -304,6 +304,16 @@ def test_first_sync_has_no_difference() -> None:
     assert synced().is_synced
 
 
+def test_sync_may_come_in_pieces() -> None:
+    """Pages and slices of pages add up; nothing is visible before the end."""
+    source = Source(1, source_spec())
+    for name in ("a", "b", "c"):
+        source.stage([item(name)])
+        assert held(source) == []
+    source.commit()
+    assert [name for name, _, _ in held(source)] == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize(
     ("staged", "expected"),
     [
