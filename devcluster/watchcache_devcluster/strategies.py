@@ -152,6 +152,18 @@ def _pod(tree: Tree) -> None:
     spec.setdefault("enableServiceLinks", True)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     spec.setdefault("priority", 0)
+    spec.setdefault(
+        "tolerations",
+        [
+            {
+                "key": f"node.kubernetes.io/{key}",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 300,
+            }
+            for key in ("not-ready", "unreachable")
+        ],
+    )
     status = tree.setdefault("status", {})
     status.setdefault("phase", "Pending")
     status.setdefault("qosClass", "BestEffort")
@@ -184,6 +196,10 @@ def _stateful_set(tree: Tree) -> None:
     spec.setdefault("podManagementPolicy", "OrderedReady")
     spec.setdefault("revisionHistoryLimit", 10)
     spec.setdefault("updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})
+    spec.setdefault("serviceName", "")
+    spec.setdefault(
+        "persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    )
     _template_defaults(spec)
     status = tree.setdefault("status", {})
     status.setdefault("replicas", 0)
@@ -192,6 +208,8 @@ def _stateful_set(tree: Tree) -> None:
 
 def _daemon_set(tree: Tree) -> None:
     spec = tree.setdefault("spec", {})
+    rolling = {"maxUnavailable": 1, "maxSurge": 0}
+    spec.setdefault("updateStrategy", {"type": "RollingUpdate", "rollingUpdate": rolling})
     spec.setdefault("revisionHistoryLimit", 10)
     _template_defaults(spec)
     status = tree.setdefault("status", {})
@@ -211,7 +229,18 @@ def _job(tree: Tree) -> None:
     spec.setdefault("backoffLimit", 6)
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
+    spec.setdefault("manualSelector", False)
+    spec.setdefault("podReplacementPolicy", "TerminatingOrFailed")
     _template_defaults(spec)
+    if not spec["manualSelector"]:
+        metadata = tree["metadata"]
+        names = {"controller-uid": metadata["uid"], "job-name": metadata["name"]}
+        labels = {f"batch.kubernetes.io/{key}": value for key, value in names.items()}
+        pod = spec["template"]["metadata"]
+        pod["labels"] = {**names, **labels, **(pod.get("labels") or {})}
+        metadata["labels"] = {**pod["labels"], **(metadata.get("labels") or {})}
+        uid = {"batch.kubernetes.io/controller-uid": metadata["uid"]}
+        spec.setdefault("selector", {"matchLabels": uid})
     tree.setdefault("status", {})
 
 
@@ -271,13 +300,18 @@ def _persistent_volume(tree: Tree) -> None:
 
 
 def _role_binding(tree: Tree) -> None:
+    tree.setdefault("roleRef", {}).setdefault("apiGroup", "rbac.authorization.k8s.io")
     for subject in tree.get("subjects") or []:
         if subject.get("kind") in {"User", "Group"}:
             subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
 
 
 def _autoscaler(tree: Tree) -> None:
-    tree.setdefault("spec", {}).setdefault("minReplicas", 1)
+    spec = tree.setdefault("spec", {})
+    spec.setdefault("minReplicas", 1)
+    target = {"type": "Utilization", "averageUtilization": 80}
+    resource = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+    spec.setdefault("metrics", [resource])
     status = tree.setdefault("status", {})
     status.setdefault("desiredReplicas", 0)
 
