@@ -42,6 +42,10 @@ class ExtensionOwner(Protocol):
         """Hear that an informer has another state."""
         ...
 
+    def rights_revoked(self, extension: Extension) -> None:
+        """Hear that objects were dropped because the right to read them is gone."""
+        ...
+
     def training_due(self, source: Source) -> None:
         """Hear that a source wants a dictionary."""
         ...
@@ -131,6 +135,8 @@ class Informer:
     def purge(self, reason: LeftReason) -> None:
         """Drop all objects."""
         self.extension.store.purge(self.source, reason, self._clock.now())
+        if reason is LeftReason.RIGHTS_REVOKED:
+            self.extension.rights_revoked()
         self.extension.pulse.touch()
 
     # How it is doing
@@ -277,6 +283,10 @@ class Extension:
         self.pulse.touch()
         self._owner.status_changed(self)
 
+    def rights_revoked(self) -> None:
+        """Tell that objects were dropped because the right to read them is gone."""
+        self._owner.rights_revoked(self)
+
     def training_due(self, source: Source) -> None:
         """Ask for a dictionary for a source."""
         self._owner.training_due(source)
@@ -288,6 +298,9 @@ class Extension:
     def end(self, why: str) -> None:
         """Mark it as no longer registered and wake everybody."""
         self.ended = why
+        self.store.drop()
+        # Informers and their extension hold each other; without this they wait for the collector.
+        self.informers.clear()
         self.pulse.wake_now()
 
     # Time to live

@@ -85,6 +85,7 @@ class ExtensionRegistry:
         self._group: asyncio.TaskGroup | None = None
         self._reap = asyncio.Event()
         self._is_draining = False
+        self._on_dropped: Callable[[Extension], None] = lambda _: None
         #: Beats at every change of any extension.
         self.pulse = Pulse(settings.deliveries_per_second)
         #: Why extensions ended lately, newest last: at most a thousand.
@@ -112,6 +113,10 @@ class ExtensionRegistry:
             for running in self._running.values():
                 for access in running.accesses.values():
                     access.release()
+
+    def when_dropped(self, act: Callable[[Extension], None]) -> None:
+        """Have `act` called when objects of an extension may no longer be sent to anybody."""
+        self._on_dropped = act
 
     def drain(self) -> None:
         """Accept no more registrations."""
@@ -393,6 +398,7 @@ class ExtensionRegistry:
             task.cancel()
         self._release(running, keep=set())
         extension.end(why)
+        self._on_dropped(extension)
         self._reporter.extension_ended(key, why)
         self.version += 1
         self.pulse.touch()
@@ -406,6 +412,10 @@ class ExtensionRegistry:
         extension.registry_version = self.version
         self.pulse.touch()
         self._sweep(extension)
+
+    def rights_revoked(self, extension: Extension) -> None:
+        """Take that objects were dropped because the right to read them is gone."""
+        self._on_dropped(extension)
 
     def training_due(self, source: Source) -> None:
         """Take that a source wants a dictionary."""

@@ -72,6 +72,13 @@ class History:
             del self._changes[: self._start]
             self._start = 0
 
+    def forget(self) -> None:
+        """Drop all changes; revisions go on."""
+        self.first_revision += len(self)
+        self._changes.clear()
+        self._start = 0
+        self.bytes = 0
+
     def covers(self, revision: int) -> bool:
         """Tell whether `revision` has been, and everything after it is still here."""
         return 0 <= revision - (self.first_revision - 1) <= len(self)

@@ -81,6 +81,11 @@ class Store:
         self.purge(source, reason, read_at)
         del self._sources[source.number]
 
+    def drop(self) -> None:
+        """Let go of everything: the extension has ended."""
+        self._sources.clear()
+        self.history.forget()
+
     def source(self, number: int) -> Source | None:
         """Return a source by number; None when it was removed."""
         return self._sources.get(number)
@@ -134,7 +139,13 @@ class Store:
         self._append(source, source.resolve(subject, is_deleted=is_deleted), read_at)
 
     def purge(self, source: Source, reason: LeftReason, read_at: float) -> None:
-        """Drop all objects of a source."""
+        """Drop all objects of a source.
+
+        After a right was revoked nothing that was read with it is sent any more, so the history goes
+        too; who is behind begins anew.
+        """
+        if reason is LeftReason.RIGHTS_REVOKED:
+            self.history.forget()
         self._append(source, source.purge(reason), read_at)
 
     def predecessors(self, source: Source) -> list[Source]:

@@ -74,6 +74,11 @@ class BatchCache:
             self._keep(place, batch)
         return batch
 
+    def forget(self, store: Store) -> None:
+        """Drop the messages of a store: its extension has ended, or a right was lost."""
+        for place in [place for place in self._batches if place[0] == store.epoch]:
+            self.bytes -= len(self._batches.pop(place).message)
+
     def _keep(self, place: tuple[bytes, bytes, View, Cursor, bool], batch: Batch) -> None:
         self._batches[place] = batch
         self.bytes += len(batch.message)

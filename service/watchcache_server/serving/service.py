@@ -70,6 +70,7 @@ class WatchCacheService:
         self._reading = Reading(registry, clusters.default)
         self._listing = ExtensionListing(registry)
         self.watching = Watching(registry=registry, settings=settings, reporter=reporter)
+        registry.when_dropped(self.watching.forget)
 
     def handler(self) -> grpc.GenericRpcHandler:
         """Return what a server is given."""

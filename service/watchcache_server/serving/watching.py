@@ -131,6 +131,10 @@ class Watching:
                 self._idle.set()
             self._registry.unsubscribed(extension)
 
+    def forget(self, extension: Extension) -> None:
+        """Drop what is kept for sharing of an extension's objects."""
+        self._batches.forget(extension.store)
+
     def _admit(self, extension: Extension) -> None:
         if self._registry.is_draining:
             raise ServiceDrainingError
@@ -231,6 +235,7 @@ class _Stream:
     async def run(self) -> None:
         await self._open()
         while True:
+            self._check_ended()
             await self._say_statuses()
             if await self._say_batch():
                 continue
@@ -300,13 +305,16 @@ class _Stream:
         await self._say(pb.WatchResponse(synced=pb.Synced(resume_token=self._token())))
         return True
 
-    async def _rest(self) -> None:
-        """Wait for news; say a bookmark when there was none for so long."""
+    def _check_ended(self) -> None:
         extension = self._extension
         if extension.ended:
             raise ExtensionNotFoundError(
                 extension.key.namespace, extension.key.name, why=extension.ended
             )
+
+    async def _rest(self) -> None:
+        """Wait for news; say a bookmark when there was none for so long."""
+        extension = self._extension
         if self._registry.is_draining:
             await self._say(pb.WatchResponse(draining=pb.Draining(resume_token=self._token())))
             raise ServiceDrainingError
