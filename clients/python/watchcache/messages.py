@@ -79,7 +79,7 @@ class Batch(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """The snapshot is complete."""
+    """The snapshot is complete; after RESUMED, all that was missed has been sent."""
 
 
 @dataclass(frozen=True, slots=True)

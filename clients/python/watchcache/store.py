@@ -133,8 +133,13 @@ class Store(Generic[T]):
         self._incoming = None
 
     def commit_snapshot(self) -> list[Change[T]]:
-        """Put the collected snapshot in the place of what is held; return the difference."""
-        before, after = self._tables, self._incoming or {}
+        """Put the collected snapshot in the place of what is held; return the difference.
+
+        Without one that is collected, what is held stays.
+        """
+        if self._incoming is None:
+            return []
+        before, after = self._tables, self._incoming
         self._tables, self._incoming = after, None
         self._by_label.clear()
         self._by_owner.clear()

@@ -239,11 +239,17 @@ async def test_a_watch_is_written_as_it_comes(service: FakeService, run: Command
             batch(event("DELETED", "a", rv=2), token=b"t1"),
             UNAVAILABLE,
         ],
-        [started("RESUMED"), reset(), batch(event("ADDED", "b", rv=3)), synced(b"t2")],
+        [
+            started("RESUMED"),
+            batch(event("ADDED", "c", rv=3), token=b"t2"),
+            synced(b"t3"),
+            UNAVAILABLE,
+        ],
+        [started("RESUMED"), reset(), batch(event("ADDED", "b", rv=3)), synced(b"t4")],
     ]
     process = await _start(service.address, "watch", "team-a/shop")
     assert process.stdout
-    lines = [(await process.stdout.readline()).decode().split() for _ in range(8)]
+    lines = [(await process.stdout.readline()).decode().split() for _ in range(11)]
     process.send_signal(signal.SIGINT)
     _, errors = await process.communicate()
     assert [line[0] for line in lines] == [
@@ -252,12 +258,19 @@ async def test_a_watch_is_written_as_it_comes(service: FakeService, run: Command
         "LIVE",
         "-",
         "RESUMED",
+        "+",
+        "LIVE",
+        "RESUMED",
         "RESET",
         "+",
         "LIVE",
     ]
     assert lines[1][1:] == ["pods", "team-a/a", "rv", "1"]
-    assert lines[2][1:3] == ["1", "objects"]
+    assert [line[1:3] for line in lines if line[0] == "LIVE"] == [
+        ["1", "objects"],
+        ["1", "changes"],
+        ["1", "objects"],
+    ]
     assert lines[3][1:] == ["pods", "team-a/a", "DELETED"]
     told = errors.decode().splitlines()
     assert told[:2] == ["secrets on hub: FORBIDDEN needs list", "secrets on hub: LIVE"]

@@ -236,6 +236,25 @@ async def test_a_cancelled_body_stays_cancelled() -> None:
         mirror.list("pods")
 
 
+@pytest.mark.looptime
+async def test_the_end_of_what_was_missed_is_no_snapshot() -> None:
+    """A resumed stream says Synced when all is caught up on: what is held stays, and is current."""
+    watch = ScriptedWatch()
+    mirror = mirror_of(watch)
+    told: list[Change[Any]] = []
+    async with mirror:
+        await watch.say_snapshot(event("ADDED", "a"))
+        mirror.on_change(told.extend)
+        await watch.say(_AWAY)
+        await asyncio.sleep(60)
+        await watch.say(_RESUMED, status(), changes(event("ADDED", "b", rv=2)))
+        assert mirror.age == pytest.approx(60)
+        await watch.say(Synced())
+        assert mirror.age == pytest.approx(0)
+        assert {key.name for key in mirror.keys("pods")} == {"a", "b"}
+        assert [change.key.name for change in told] == ["b"]
+
+
 # When it may be read.
 
 

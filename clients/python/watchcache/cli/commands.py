@@ -379,6 +379,7 @@ class _WatchView:
         self._told: set[tuple[str, str, str]] = set()
         self._since = time.monotonic()
         self._count = 0
+        self._is_resumed = False
 
     def write(self, message: object) -> None:
         if isinstance(message, Disconnected):
@@ -414,16 +415,17 @@ class _WatchView:
                 write(f"---\n{yaml_text(json.loads(event_json(event)))}")
 
     def _write_step(self, message: object) -> None:
-        if isinstance(message, Started) and message.mode is StartMode.RESUMED:
-            show(Text("RESUMED", "bold"))
-        elif isinstance(message, Started):
+        if isinstance(message, Started):
             self._since, self._count = time.monotonic(), 0
-            show(Text("SNAPSHOT", "bold"))
+            self._is_resumed = message.mode is StartMode.RESUMED
+            show(Text(message.mode, "bold"))
         elif isinstance(message, Reset):
+            self._since, self._count, self._is_resumed = time.monotonic(), 0, False
             show(Text(f"RESET        {message.reason}", "bold"))
         elif isinstance(message, Synced):
             took = (time.monotonic() - self._since) * 1000
-            show(Text(f"LIVE         {self._count} objects in {took:.0f} ms", "bold"))
+            what = "changes" if self._is_resumed else "objects"
+            show(Text(f"LIVE         {self._count} {what} in {took:.0f} ms", "bold"))
 
 
 async def _show_extension(wc: Connection, status: ExtensionStatus, output: Output) -> None:
