@@ -24,7 +24,7 @@ from tests.unit.informer.cluster import Cluster, SimulatedInformer
 from tests.unit.informer.reader import Key, Known, Reader, content
 from watchcache_server.informer.filters import EVERYTHING, Filter
 from watchcache_server.informer.store import Store
-from watchcache_server.informer.subscription import Limits
+from watchcache_server.informer.subscription import Advance, Cursor, Limits
 from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import EventKind, LeftReason
 
@@ -101,6 +101,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.others: list[SimulatedInformer] = []
         self.readers: list[Reader] = []
         self.earlier: list[Reader] = []
+        self.answers: dict[tuple[Filter, Cursor], Advance] = {}
 
     @initialize(max_changes=st.sampled_from((3, 12, 10_000)), wish=st.sampled_from(WISHES))
     def begin(self, max_changes: int, wish: tuple[SourceSpec, ...]) -> None:
@@ -239,7 +240,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(wanted=st.sampled_from(FILTERS), limits=limits)
     def add_reader(self, wanted: Filter, limits: Limits) -> None:
-        reader = Reader(self.store, wanted, limits)
+        reader = Reader(self.store, wanted, limits, self.answers)
         reader.is_deleted = self.is_deleted
         reader.may_follow = is_newer_or_other_form
         self.readers.append(reader)
@@ -249,6 +250,22 @@ class SubscriptionMachine(RuleBasedStateMachine):
         reader = self.readers[i % len(self.readers)]
         for _ in range(steps):
             reader.step()
+
+    @rule(i=which, steps=st.integers(1, 4))
+    def follow_another(self, i: int, steps: int) -> None:
+        """Read what others were told at the same place, as a cache of messages gives it."""
+        reader = self.readers[i % len(self.readers)]
+        for _ in range(steps):
+            reader.step_with_another()
+
+    @precondition(lambda self: bool(self.earlier))
+    @rule(i=which, steps=st.integers(1, 6))
+    def come_back_with_another(self, i: int, steps: int) -> None:
+        """Go on from an earlier place by old answers, then by new ones."""
+        reader = self.earlier[i % len(self.earlier)].copy()
+        for _ in range(steps):
+            reader.step_with_another()
+        reader.catch_up()
 
     @rule(i=which)
     def catch_up(self, i: int) -> None:
@@ -302,5 +319,6 @@ class SubscriptionMachine(RuleBasedStateMachine):
 def test_readers_hold_what_passes_their_filter() -> None:
     """However slow, filtered or interrupted, a reader at the present holds what it should."""
     run_state_machine_as_test(
-        SubscriptionMachine, settings=settings(max_examples=200, stateful_step_count=40)
+        SubscriptionMachine,
+        settings=settings(max_examples=2 * settings.default.max_examples, stateful_step_count=40),
     )

@@ -1,0 +1,454 @@
+"""Judges the history of a Watch stream: what the contract promises, checked on what was received.
+
+Feed it what came, in order: records made by hand, `records_of` a WatchResponse, or
+`records_of_client` what the Python client yields. It keeps a copy of what a subscriber holds and
+notes each violation by the rule that it breaks. At the end, when nothing changes any more, `finish`
+compares the copy with the API server.
+
+Over a lost connection each change comes at least once: the service goes on after the newest token,
+so what came after it may come again. The checker then goes back to where the token was given; a
+stream is judged as what it is, a continuation from there.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from watchcache import messages
+from watchcache.v1alpha1 import event_pb2
+from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
+
+__all__ = [
+    "Batch",
+    "Bookmark",
+    "Change",
+    "Disconnected",
+    "Draining",
+    "HistoryChecker",
+    "Key",
+    "Kind",
+    "Record",
+    "Reset",
+    "Rule",
+    "Started",
+    "Synced",
+    "Violation",
+    "records_of",
+    "records_of_client",
+]
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Key(NamedTuple):
+    """Names one object of an extension."""
+
+    cluster: str
+    group: str
+    resource: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        kind = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{kind} {self.cluster}/{self.namespace}/{self.name}"
+
+
+class Kind(enum.Enum):
+    """What happened to an object."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    LEFT = "LEFT"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One event."""
+
+    kind: Kind
+    key: Key
+    uid: str
+    resource_version: str
+    revision: int
+    left_reason: str = ""
+    final_state_unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A stream begins."""
+
+    is_resumed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Changes to be applied together, and whether a resume token came with them."""
+
+    changes: tuple[Change, ...]
+    has_token: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """The snapshot is complete."""
+
+    has_token: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """All was delivered; the token is empty only within a snapshot or while a source is loaded."""
+
+    has_token: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """The past is lost; a snapshot follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draining:
+    """The service is about to end the stream."""
+
+    has_token: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The stream ended, for whatever reason."""
+
+
+Record = Started | Batch | Synced | Bookmark | Reset | Draining | Disconnected
+
+
+class Rule(enum.Enum):
+    """The rules that a history can break."""
+
+    OPENING = "a stream begins with Started, once, and a new one follows only a lost one"
+    RESUMABLE = "a stream goes on only where a token was given"
+    SNAPSHOT = "a snapshot begins with Started or Reset and ends with one Synced"
+    TOKEN = "a token comes with each state that can be resumed, and never within a snapshot"
+    UNIQUE = "no change arrives twice"
+    KNOWN = "only what was ADDED can change or end"
+    IDENTITY = "another object under the same name is a DELETED or LEFT and an ADDED"
+    ORDERED = "the changes of an object arrive in order"
+    REVISIONS = "each change has a greater revision than those before"
+    REASON = "LEFT has a reason, and nothing else has one"
+    DELETED_ONCE = "what was DELETED never comes back"
+    DELETED_TRULY = "only what is gone from its cluster is DELETED"
+    NO_GAP = "at the end a subscriber holds what the API server has"
+
+
+class Violation(NamedTuple):
+    """A broken rule, and where."""
+
+    rule: Rule
+    position: int
+    description: str
+
+    def __str__(self) -> str:
+        return f"record {self.position}: {self.description} ({self.rule.value})"
+
+
+class _Held(NamedTuple):
+    uid: str
+    resource_version: str
+
+
+class _Undo(NamedTuple):
+    """What was before a change."""
+
+    key: Key
+    held: _Held | None
+    revision: int | None
+    last_revision: int
+    died: str | None
+
+
+@dataclass
+class _State:
+    """What can be gone back to."""
+
+    held: dict[Key, _Held] = field(default_factory=dict)
+    revisions: dict[Key, int] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    last_revision: int = 0
+
+
+class HistoryChecker:
+    """Notes in `violations` what is wrong with the records fed to it.
+
+    `held` is given when the history begins with a token from an earlier one: what was held there.
+    """
+
+    def __init__(self, held: Mapping[Key, tuple[str, str]] | None = None) -> None:
+        self.violations: list[Violation] = []
+        self.change_count = 0
+        self._state = _State()
+        # What undoes the changes since the newest token, the latest last; None where there is none.
+        self._undo: list[_Undo] | None = None
+        if held is not None:
+            self._state.held = {key: _Held(*each) for key, each in held.items()}
+            self._undo = []
+        self._position = 0
+        self._is_open = False
+        self._is_snapshot = False
+
+    @property
+    def held(self) -> Mapping[Key, tuple[str, str]]:
+        """What a subscriber holds: uid and resourceVersion of each object."""
+        return self._state.held
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a subscriber has a whole state, rather than a snapshot under way."""
+        return self._is_open and not self._is_snapshot
+
+    def feed(self, *records: Record) -> None:
+        """Judge the next records."""
+        for record in records:
+            self._position += 1
+            self._feed(record)
+
+    def finish(
+        self,
+        expected: Mapping[Key, tuple[str, str]],
+        *,
+        deleted_uids: Collection[str] | None = None,
+    ) -> None:
+        """Compare with the API server: uid and resourceVersion of each object that should be held.
+
+        Call it when nothing changes any more and all was received. With `deleted_uids`, all that
+        were ever deleted there, whatever else was called DELETED is a violation.
+        """
+        self._position += 1
+        if not self.is_complete:
+            self._note(Rule.SNAPSHOT, "the history ends before a snapshot was complete")
+        held = self._state.held
+        for key in sorted(expected.keys() - held.keys()):
+            self._note(Rule.NO_GAP, f"{key} is missing: its ADDED never came")
+        for key in sorted(held.keys() - expected.keys()):
+            self._note(Rule.NO_GAP, f"{key} is still held: its DELETED or LEFT never came")
+        for key in sorted(held.keys() & expected.keys()):
+            if tuple(held[key]) != tuple(expected[key]):
+                self._note(
+                    Rule.NO_GAP, f"{key} is held as {tuple(held[key])}, not {tuple(expected[key])}"
+                )
+        living = {uid for uid, _ in expected.values()}
+        for uid in sorted(self._state.deleted):
+            if uid in living or (deleted_uids is not None and uid not in deleted_uids):
+                self._note(Rule.DELETED_TRULY, f"{uid} was called DELETED and still exists")
+
+    def assert_clean(self) -> None:
+        """Raise AssertionError that lists the violations, if there are any."""
+        if self.violations:
+            shown = "\n".join(map(str, self.violations[:20]))
+            raise AssertionError(f"{len(self.violations)} violations:\n{shown}")
+
+    def _note(self, rule: Rule, description: str) -> None:
+        self.violations.append(Violation(rule, self._position, description))
+
+    def _feed(self, record: Record) -> None:
+        if isinstance(record, Started):
+            self._start(record)
+            return
+        if not self._is_open:
+            self._note(Rule.OPENING, f"{type(record).__name__} came outside of a stream")
+        match record:
+            case Batch():
+                for change in record.changes:
+                    self.change_count += 1
+                    self._apply(change)
+                self._take_token(record)
+            case Synced():
+                if not self._is_snapshot:
+                    self._note(Rule.SNAPSHOT, "Synced came without a snapshot")
+                self._is_snapshot = False
+                self._take_token(record)
+            case Bookmark() | Draining():
+                self._take_token(record)
+            case Reset():
+                self._begin_snapshot()
+            case Disconnected():
+                self._is_open = False
+
+    def _start(self, record: Started) -> None:
+        if self._is_open:
+            self._note(Rule.OPENING, "Started came within a stream")
+        self._is_open = True
+        if not record.is_resumed:
+            self._begin_snapshot()
+        elif self._undo is None:
+            self._note(Rule.RESUMABLE, "a stream was resumed, though no token had come")
+        else:
+            self._go_back(self._undo)
+
+    def _begin_snapshot(self) -> None:
+        self._is_snapshot = True
+        self._undo = None
+        # Deleted objects stay deleted, whatever else is forgotten.
+        self._state = _State(deleted=self._state.deleted)
+
+    def _take_token(self, record: Batch | Synced | Bookmark | Draining) -> None:
+        name = type(record).__name__
+        if record.has_token:
+            if self._is_snapshot:
+                self._note(Rule.TOKEN, f"{name} has a token within a snapshot")
+            self._undo = []
+        elif not self._is_snapshot and not isinstance(record, Batch):
+            # A batch has none while a source that synced late is walked.
+            self._note(Rule.TOKEN, f"{name} has no token, though all was delivered")
+
+    def _go_back(self, undo: list[_Undo]) -> None:
+        state = self._state
+        for each in reversed(undo):
+            _restore(state.held, each.key, each.held)
+            _restore(state.revisions, each.key, each.revision)
+            state.last_revision = each.last_revision
+            if each.died is not None:
+                state.deleted.discard(each.died)
+        undo.clear()
+
+    def _apply(self, change: Change) -> None:
+        state, key = self._state, change.key
+        held = state.held.get(key)
+        self._check(change, held)
+        is_end = change.kind in (Kind.DELETED, Kind.LEFT)
+        is_first_death = change.kind is Kind.DELETED and change.uid not in state.deleted
+        if self._undo is not None:
+            died = change.uid if is_first_death else None
+            before = state.revisions.get(key)
+            self._undo.append(_Undo(key, held, before, state.last_revision, died))
+        state.revisions[key] = change.revision
+        if change.kind is not Kind.ADDED:
+            state.last_revision = max(state.last_revision, change.revision)
+        if is_first_death:
+            state.deleted.add(change.uid)
+        if not is_end:
+            state.held[key] = _Held(change.uid, change.resource_version)
+        elif held is not None:
+            del state.held[key]
+
+    def _check(self, change: Change, held: _Held | None) -> None:
+        state, key = self._state, change.key
+        what = f"{change.kind.value} of {key} (uid {change.uid}, rv {change.resource_version})"
+        if (change.kind is Kind.LEFT) != bool(change.left_reason):
+            self._note(Rule.REASON, f"{what} has reason {change.left_reason!r}")
+        if change.kind is Kind.ADDED:
+            if held is not None:
+                rule = Rule.UNIQUE if held.uid == change.uid else Rule.IDENTITY
+                self._note(rule, f"{what} came while {held.uid} was held")
+            if change.uid in state.deleted:
+                self._note(Rule.DELETED_ONCE, f"{what} came after its DELETED")
+        elif held is None:
+            rule = Rule.UNIQUE if change.uid in state.deleted else Rule.KNOWN
+            self._note(rule, f"{what} came though it was not held")
+        elif held.uid != change.uid:
+            self._note(Rule.IDENTITY, f"{what} came while {held.uid} was held")
+        elif change.kind is Kind.MODIFIED:
+            if change.resource_version == held.resource_version:
+                self._note(Rule.UNIQUE, f"{what} changes nothing")
+            elif _is_older(change.resource_version, held.resource_version):
+                self._note(Rule.ORDERED, f"{what} came after rv {held.resource_version}")
+        if change.revision <= state.revisions.get(key, 0):
+            self._note(Rule.REVISIONS, f"{what} has revision {change.revision}, as one before it")
+        elif change.kind is not Kind.ADDED and change.revision <= state.last_revision:
+            # A source that is loaded late brings its objects with the revisions that they have.
+            self._note(
+                Rule.REVISIONS,
+                f"{what} has revision {change.revision}, after {state.last_revision}",
+            )
+
+
+def _restore(values: dict[K, V], key: K, before: V | None) -> None:
+    if before is None:
+        values.pop(key, None)
+    else:
+        values[key] = before
+
+
+def _is_older(first: str, second: str) -> bool:
+    return first.isdigit() and second.isdigit() and int(first) < int(second)
+
+
+_KINDS = {
+    event_pb2.EVENT_TYPE_ADDED: Kind.ADDED,
+    event_pb2.EVENT_TYPE_MODIFIED: Kind.MODIFIED,
+    event_pb2.EVENT_TYPE_DELETED: Kind.DELETED,
+    event_pb2.EVENT_TYPE_LEFT: Kind.LEFT,
+}
+
+
+def records_of(response: service_pb2.WatchResponse) -> Iterator[Record]:
+    """Read a message of the stream; SourceStatus says nothing of objects and gives no record."""
+    match response.WhichOneof("response"):
+        case "started":
+            mode = response.started.mode
+            yield Started(is_resumed=mode == service_pb2.START_MODE_RESUMED)
+        case "batch":
+            batch = response.batch
+            yield Batch(tuple(map(_change, batch.events)), bool(batch.resume_token))
+        case "synced":
+            yield Synced(bool(response.synced.resume_token))
+        case "bookmark":
+            yield Bookmark(bool(response.bookmark.resume_token))
+        case "reset":
+            yield Reset()
+        case "draining":
+            yield Draining(bool(response.draining.resume_token))
+
+
+def _change(event: event_pb2.Event) -> Change:
+    thing, key = event.object, event.object.key
+    is_left = event.left_reason != event_pb2.LEFT_REASON_UNSPECIFIED
+    return Change(
+        kind=_KINDS[event.type],
+        key=Key(key.cluster, key.group, key.resource, key.namespace, key.name),
+        uid=thing.uid,
+        resource_version=thing.resource_version,
+        revision=event.revision,
+        left_reason=event_pb2.LeftReason.Name(event.left_reason) if is_left else "",
+        final_state_unknown=event.final_state_unknown,
+    )
+
+
+def records_of_client(message: messages.Message[object], *, has_token: bool) -> Iterator[Record]:
+    """Read what a watch of the Python client has yielded.
+
+    `has_token`: whether the watch's `resume_token` is another one than before this message.
+    """
+    match message:
+        case messages.Started(mode=mode):
+            yield Started(is_resumed=mode == "RESUMED")
+        case messages.Batch(events=events):
+            yield Batch(tuple(map(_client_change, events)), has_token)
+        case messages.Synced():
+            yield Synced(has_token)
+        case messages.Bookmark():
+            yield Bookmark()
+        case messages.Reset():
+            yield Reset()
+        case messages.Disconnected():
+            yield Disconnected()
+
+
+def _client_change(event: messages.Event[object]) -> Change:
+    plural, _, group = event.resource.partition(".")
+    return Change(
+        kind=Kind(event.type.value),
+        key=Key(event.key.cluster, group, plural, event.key.namespace, event.key.name),
+        uid=event.uid,
+        resource_version=event.resource_version,
+        revision=event.revision,
+        left_reason="" if event.left_reason is None else event.left_reason.value,
+        final_state_unknown=event.final_state_unknown,
+    )
