@@ -70,10 +70,8 @@ class Requirement(NamedTuple):
 
 
 def _value_of(labels: Labels, key: str) -> str | None:
-    for i in range(0, len(labels), 2):
-        if labels[i] == key:
-            return labels[i + 1]
-    return None
+    keys = labels[::2]
+    return labels[2 * keys.index(key) + 1] if key in keys else None
 
 
 def _compares(value: str | None, operator: str, bound: str) -> bool:
