@@ -69,7 +69,15 @@ if TYPE_CHECKING:
         StartMode,
         View,
     )
-    from watchcache.status import AccessRule, Cluster, Credential, ExtensionStatus, Source
+    from watchcache.status import (
+        AccessRule,
+        Cluster,
+        Credential,
+        ExtensionRemoved,
+        ExtensionsSynced,
+        ExtensionStatus,
+        Source,
+    )
     from watchcache.store import Change, Version
     from watchcache.watch import Watch
     from watchcache.workqueue import Attempt, Queue, Removal
@@ -95,7 +103,9 @@ _MODULES = {
         "EventType ExtensionState LeftReason Projection RegisterOutcome ResetReason SourceState "
         "StartMode View"
     ),
-    "status": "AccessRule Cluster Credential ExtensionStatus Source",
+    "status": (
+        "AccessRule Cluster Credential ExtensionRemoved ExtensionStatus ExtensionsSynced Source"
+    ),
     "store": "Change Version",
     "watch": "Watch",
     "workqueue": "Attempt Queue Removal",
@@ -122,8 +132,10 @@ __all__ = [
     "Event",
     "EventType",
     "Extension",
+    "ExtensionRemoved",
     "ExtensionState",
     "ExtensionStatus",
+    "ExtensionsSynced",
     "FailedPreconditionError",
     "FieldViolation",
     "Freshness",

@@ -14,12 +14,15 @@ from watchcache.keys import parse_extension_name
 from watchcache.service import DEFAULT_ADDRESS, Service, target_of
 from watchcache.spec import Content, Resource, build_spec
 from watchcache.states import REGISTER_OUTCOMES, Projection
-from watchcache.status import Cluster, ExtensionStatus
+from watchcache.status import Cluster, ExtensionRemoved, ExtensionsSynced, ExtensionStatus
 from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
 
 __all__ = ["Connection", "connect"]
 
 _LEAST_KEEPALIVE_SECONDS = 10.0
+
+_LONGEST_SILENCE_SECONDS = 90.0
+"""Thrice the time after which the service gives a sign of life."""
 
 
 def connect(
@@ -174,6 +177,32 @@ class Connection:
             request.page_token = answer.next_page_token
             if not request.page_token:
                 return
+
+    async def watch_extensions(
+        self, *, namespace: str = "", name: str = ""
+    ) -> AsyncIterator[ExtensionStatus | ExtensionRemoved | ExtensionsSynced]:
+        """Iterate with `async for` over the state of the extensions, and then over its changes.
+
+        Those of one namespace, or the one of a name in it; all of them without either. It does not
+        reconnect: UnavailableError ends it when the connection breaks, and beginning again tells
+        all that there is to know.
+        """
+        service = self._service
+        request = service_pb2.WatchExtensionsRequest(namespace=namespace, name=name)
+        stream = service.stream(service.stub.WatchExtensions, request)
+        try:
+            while True:
+                answer = await stream.receive(limit_seconds=_LONGEST_SILENCE_SECONDS)
+                kind = answer.WhichOneof("response")
+                if kind == "extension":
+                    yield ExtensionStatus.from_message(answer.extension)
+                elif kind == "removed":
+                    gone = answer.removed
+                    yield ExtensionRemoved(gone.namespace, gone.name, gone.reason)
+                elif kind == "synced":
+                    yield ExtensionsSynced()
+        finally:
+            stream.cancel()
 
     async def clusters(self) -> tuple[Cluster, ...]:
         """Return the clusters that extensions can name."""

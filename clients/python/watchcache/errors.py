@@ -7,6 +7,7 @@ only place where a gRPC status becomes one; whoever raises it chains the origina
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, ClassVar
 
 from watchcache.details import FieldViolation, StatusDetails, Violation, parse_status_details
@@ -39,6 +40,12 @@ __all__ = [
     "WatchCacheError",
     "from_rpc_error",
 ]
+
+_CONNECTING = re.compile(
+    r"failed to connect to all addresses; last error: \w+: (ipv[46]:\S+ |unix:\S+ )?"
+    r"(Failed to connect to remote host: )?"
+)
+"""What gRPC puts before the cause, which is all that helps."""
 
 _DETAILS_TRAILER = "grpc-status-details-bin"
 
@@ -199,10 +206,10 @@ def from_rpc_error(error: grpc.aio.AioRpcError, *, address: str) -> WatchCacheEr
         return kind(message, details=details)
     kind = _BY_CODE.get(code, InternalError)
     if kind is UnavailableError:
-        message = message.rpartition("Failed to connect to remote host: ")[2]
+        message = _CONNECTING.sub("", message)
         message = (
-            f"cannot reach watchcache at {address}: {message}; start it there, or name another "
-            "address in WATCHCACHE_ADDRESS"
+            f"cannot reach watchcache at {address}: {message}; see that it runs there, or "
+            "name another address in WATCHCACHE_ADDRESS"
         )
     elif kind is UnimplementedError:
         message = f"what answers at {address} does not serve watchcache.v1alpha1: {message}"

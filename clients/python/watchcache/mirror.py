@@ -328,9 +328,9 @@ class Mirror(Generic[T]):
     def _confirm(self, *, is_complete: bool) -> None:
         """Note that the data is current, if this message shows it.
 
-        A bookmark shows it, and so does the end of a snapshot. A batch shows it unless it may be
-        of the time that was missed: that is over with the first bookmark, or after one bookmark
-        interval.
+        Synced and bookmarks show it. A batch shows it unless it may be of the time that was
+        missed: that is over with the first of those, or after one bookmark interval, since an
+        informer that is loading holds Synced up and a busy stream has no bookmarks.
         """
         if self._store.is_collecting:
             return

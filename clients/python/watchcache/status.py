@@ -23,7 +23,9 @@ __all__ = [
     "AccessRule",
     "Cluster",
     "Credential",
+    "ExtensionRemoved",
     "ExtensionStatus",
+    "ExtensionsSynced",
     "Source",
     "duration_seconds",
     "timestamp",
@@ -189,6 +191,20 @@ class ExtensionStatus:
             credentials=tuple(map(Credential.from_message, message.credentials)),
             raw=message,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionRemoved:
+    """An extension that is no longer there: DEREGISTERED, TTL_EXPIRED or SERVICE_ACCOUNT_GONE."""
+
+    namespace: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionsSynced:
+    """All extensions that existed have been named; comes again as a sign of life."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,6 +121,14 @@ class FakeService(WatchCacheServiceServicer):
         default = service_pb2.ListExtensionsResponse(extensions=[self.extension])
         return await self._answer("ListExtensions", request, context, default)
 
+    async def WatchExtensions(self, request: Any, context: Any) -> None:
+        self.requests.append(request)
+        for answer in self.answers.get("WatchExtensions", []):
+            if isinstance(answer, Fault):
+                await _abort(context, answer)
+            await context.write(answer)
+        await asyncio.Event().wait()
+
     async def ListClusters(self, request: Any, context: Any) -> Any:
         default = service_pb2.ListClustersResponse()
         return await self._answer("ListClusters", request, context, default)

@@ -127,6 +127,35 @@ async def test_status_is_written_for_programs(service: FakeService, run: Command
     assert (await run("status", "team-a/shop", "-o", "name")).output == "team-a/shop\n"
 
 
+async def test_status_follows_changes(service: FakeService, run: Command) -> None:
+    """All that there is, and then again at each change; a break ends it."""
+    broken = Fault(grpc.StatusCode.UNAVAILABLE, "DRAINING", "it leaves")
+    other = _extension("FAILED")
+    other.name = "other"
+    gone = service_pb2.WatchExtensionsResponse(
+        removed={"namespace": "team-a", "name": "other", "reason": "DEREGISTERED"}
+    )
+    synced_once = service_pb2.WatchExtensionsResponse(synced={})
+    service.answers["WatchExtensions"] = [
+        service_pb2.WatchExtensionsResponse(extension=_extension("SYNCING")),
+        service_pb2.WatchExtensionsResponse(extension=other),
+        synced_once,
+        service_pb2.WatchExtensionsResponse(extension=_extension("LIVE")),
+        synced_once,
+        gone,
+        broken,
+    ]
+    result = await run("status", "-w")
+    assert result.code == 1
+    assert result.errors == "removed team-a/other: DEREGISTERED\nerror: it leaves\n"
+    tables = [table.splitlines() for table in result.output.split("EXTENSION")[1:]]
+    states = [[line.split()[2] for line in table[1:]] for table in tables]
+    assert states == [["FAILED", "SYNCING"], ["FAILED", "LIVE"], ["LIVE"]]
+    service.extension = _extension("LIVE")
+    result = await run("status", "team-a/shop", "--watch", "-o", "name")
+    assert result.output.startswith("team-a/shop\n")
+
+
 async def test_registering_shows_what_came_of_it(
     service: FakeService, run: Command, tmp_path: Path
 ) -> None:

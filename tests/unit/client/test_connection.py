@@ -115,10 +115,22 @@ async def test_nobody_there_is_said_plainly() -> None:
         with pytest.raises(watchcache.UnavailableError) as caught:
             await connection.clusters()
     assert str(caught.value) == (
-        f"cannot reach watchcache at {address}: Connection refused; start it there, or name "
-        "another address in WATCHCACHE_ADDRESS"
+        f"cannot reach watchcache at {address}: Connection refused; see that it runs there, "
+        "or name another address in WATCHCACHE_ADDRESS"
     )
     assert caught.value.reason == "UNAVAILABLE"
+
+
+def test_the_cause_is_told_without_what_grpc_puts_before_it() -> None:
+    """The address is told once, and the cause is what helps."""
+    before = "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: "
+    for cause in ("Failed to connect to remote host: No route", "timed out"):
+        error = grpc.aio.AioRpcError(
+            grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), before + cause
+        )
+        told = str(from_rpc_error(error, address="h:1"))
+        plain = cause.removeprefix("Failed to connect to remote host: ")
+        assert told.startswith(f"cannot reach watchcache at h:1: {plain}; see that")
 
 
 async def test_a_service_that_is_briefly_away_is_asked_again(service: FakeService) -> None:

@@ -159,6 +159,29 @@ async def test_extensions_are_listed_page_after_page(
     ]
 
 
+async def test_extensions_are_watched(service: FakeService, connection: Connection) -> None:
+    """Their states, the end of the first answer, and what goes; a break ends it with an error."""
+    service.answers["WatchExtensions"] = [
+        service_pb2.WatchExtensionsResponse(extension={"name": "shop"}),
+        service_pb2.WatchExtensionsResponse(synced={}),
+        service_pb2.WatchExtensionsResponse(),
+        service_pb2.WatchExtensionsResponse(
+            removed={"namespace": "team-a", "name": "shop", "reason": "TTL_EXPIRED"}
+        ),
+        Fault(grpc.StatusCode.UNAVAILABLE, "DRAINING"),
+    ]
+    changes = connection.watch_extensions(namespace="team-a", name="shop")
+    status = await anext(changes)
+    assert isinstance(status, watchcache.ExtensionStatus)
+    assert status.name == "shop"
+    assert await anext(changes) == watchcache.ExtensionsSynced()
+    assert await anext(changes) == watchcache.ExtensionRemoved("team-a", "shop", "TTL_EXPIRED")
+    with pytest.raises(watchcache.UnavailableError):
+        await anext(changes)
+    (request,) = service.requests
+    assert (request.namespace, request.name) == ("team-a", "shop")
+
+
 async def test_clusters_are_listed(service: FakeService, connection: Connection) -> None:
     """With their addresses, and why one is not reachable."""
     message = extension_pb2.Cluster(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -34,14 +34,15 @@ from watchcache.cli.status_view import (
     extension_lines,
     overview_lines,
 )
-from watchcache.cli.terminal import age_text, aligned, show, warn, write
+from watchcache.cli.terminal import age_text, aligned, clear, show, warn, write
 from watchcache.connection import Connection, connect
 from watchcache.errors import InvalidArgumentError, WatchCacheError
 from watchcache.extension import Selection
+from watchcache.keys import parse_extension_name
 from watchcache.messages import Batch, Disconnected, Reset, SourceChanged, Started, Synced
 from watchcache.objects import Item
 from watchcache.states import StartMode
-from watchcache.status import ExtensionStatus, Source
+from watchcache.status import ExtensionRemoved, ExtensionsSynced, ExtensionStatus, Source
 
 __all__ = ["app"]
 
@@ -195,6 +196,9 @@ def deregister(extension: Extension, address: Address = None, ca_file: CaFile = 
 @app.command()
 def status(
     extension: OptionalExtension = None,
+    follow: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show it again at each change, until Ctrl-C.")
+    ] = False,
     output: Format = Output.TABLE,
     address: Address = None,
     ca_file: CaFile = None,
@@ -207,19 +211,14 @@ def status(
 
     async def work() -> int:
         async with connect(address, ca_file=ca_file) as wc:
+            if follow:
+                await _follow(wc, extension, output)
             if extension:
                 found = await wc.extension(extension)
                 await _show_extension(wc, found.status, output)
                 return exit_code([found.status])
             statuses = [status async for status in wc.extensions()]
-        if output is Output.TABLE:
-            for line in overview_lines(statuses):
-                show(line)
-        elif output is Output.NAME:
-            for each in statuses:
-                write(f"{each.namespace}/{each.name}")
-        else:
-            _write_value([as_dict(each.raw) for each in statuses], output)
+        _show_extensions(statuses, output)
         return exit_code(statuses)
 
     run(work())
@@ -426,6 +425,42 @@ class _WatchView:
             took = (time.monotonic() - self._since) * 1000
             what = "changes" if self._is_resumed else "objects"
             show(Text(f"LIVE         {self._count} {what} in {took:.0f} ms", "bold"))
+
+
+async def _follow(wc: Connection, extension: str | None, output: Output) -> None:
+    """Show the state of one extension, or of all, at each change."""
+    namespace, name = parse_extension_name(extension) if extension else ("", "")
+    if extension:
+        await wc.extension(extension)
+    known: dict[tuple[str, str], ExtensionStatus] = {}
+    is_complete = False
+    async for change in wc.watch_extensions(namespace=namespace, name=name):
+        if isinstance(change, ExtensionsSynced):
+            if is_complete:
+                continue
+            is_complete = True
+        elif isinstance(change, ExtensionRemoved):
+            known.pop((change.namespace, change.name), None)
+            warn(f"removed {change.namespace}/{change.name}: {change.reason}")
+        else:
+            known[change.namespace, change.name] = change
+        if is_complete:
+            clear()
+            for status in known.values() if extension else ():
+                await _show_extension(wc, status, output)
+            if not extension:
+                _show_extensions([known[key] for key in sorted(known)], output)
+
+
+def _show_extensions(statuses: Sequence[ExtensionStatus], output: Output) -> None:
+    if output is Output.TABLE:
+        for line in overview_lines(statuses):
+            show(line)
+    elif output is Output.NAME:
+        for each in statuses:
+            write(f"{each.namespace}/{each.name}")
+    else:
+        _write_value([as_dict(each.raw) for each in statuses], output)
 
 
 async def _show_extension(wc: Connection, status: ExtensionStatus, output: Output) -> None:

@@ -13,7 +13,17 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["Cell", "age_text", "aligned", "show", "size_text", "span_text", "warn", "write"]
+__all__ = [
+    "Cell",
+    "age_text",
+    "aligned",
+    "clear",
+    "show",
+    "size_text",
+    "span_text",
+    "warn",
+    "write",
+]
 
 Cell = str | Text
 
@@ -32,6 +42,11 @@ def show(line: Cell) -> None:
         write(line)
     else:
         Console(highlight=False, soft_wrap=True).print(line)
+
+
+def clear() -> None:
+    """Begin at the top of a terminal; in other outputs what comes follows what was."""
+    Console().clear()
 
 
 def warn(line: str) -> None:
