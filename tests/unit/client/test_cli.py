@@ -384,6 +384,24 @@ async def test_completion_is_printed(service: FakeService, run: Command, shell: 
     assert "_WATCHCACHE_COMPLETE=" in result.output
 
 
+async def test_the_printed_script_completes() -> None:
+    """The shell asks the command itself, by the variable that the script sets."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        "from watchcache.cli import main; main()",
+        env={
+            **os.environ,
+            "_WATCHCACHE_COMPLETE": "complete_bash",
+            "COMP_WORDS": "watchcache de",
+            "COMP_CWORD": "1",
+        },
+        stdout=subprocess.PIPE,
+    )
+    output, _ = await process.communicate()
+    assert output.split() == [b"deregister"]
+
+
 async def test_a_watch_leaves_when_it_is_stopped(service: FakeService, run: Command) -> None:
     """The service sees the stream end."""
     service.scripts = [[started(), source()]]

@@ -48,7 +48,6 @@ __all__ = ["app"]
 
 app = typer.Typer(
     help="Registers what to watch with a watchcache service, and looks at it.",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
