@@ -34,6 +34,7 @@ SERVICE_PORT: Final = 7443
 HTTP_PORT: Final = 8080
 TOKEN_SECONDS: Final = 600
 LIMIT_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 10.0
 LIFE_SECONDS: Final = 4.0
 
 MANIFESTS: Final = """
@@ -128,9 +129,7 @@ async def service(kubeconfig: Path, port: int, http_port: int) -> AsyncIterator[
             if process.returncode is not None:
                 raise DemoError(f"the service ended with {process.returncode}; see {log}")
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-            await process.wait()
+            await end(process)
 
 
 async def wait_until_listening(port: int, process: asyncio.subprocess.Process, log: Path) -> None:
@@ -144,8 +143,18 @@ async def wait_until_listening(port: int, process: asyncio.subprocess.Process, l
         else:
             writer.close()
             return
-    tail = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
-    raise DemoError(f"the service does not listen on port {port}; the end of its log:\n{tail}")
+    raise DemoError(f"the service does not listen on port {port}; see {log}")
+
+
+async def end(process: asyncio.subprocess.Process) -> None:
+    """Ask a program to stop, and insist when it does not."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), STOP_SECONDS)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
 
 
 class Demo:
@@ -300,6 +309,8 @@ async def run(console: Console, *, is_endless: bool) -> None:
 
 def main() -> int:
     """Run the demo; return its exit code."""
+    # gRPC's core would write lines of its own between those of the story.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     is_endless = sys.stdout.isatty() and not os.environ.get("WATCHCACHE_DEMO_ONCE")
     console = Console(soft_wrap=True)
     try:
