@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -276,7 +277,9 @@ class Demo:
         self._written[f"{metadata['name']}@{metadata['resourceVersion']}"] = time.perf_counter()
 
 
-def _minutes(moment: Any) -> int:
+def _minutes(moment: datetime | None) -> int:
+    if moment is None:
+        raise DemoError("the service has no token of the ServiceAccount")
     return round((moment.timestamp() - time.time()) / 60)
 
 

@@ -1,0 +1,1 @@
+"""The watchcache service: informers for controllers, served over gRPC."""

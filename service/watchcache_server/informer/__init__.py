@@ -1,0 +1,1 @@
+"""The informer core, pure: reflector, decoding, store, history, subscriptions."""

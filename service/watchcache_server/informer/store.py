@@ -141,8 +141,8 @@ class Store:
     def purge(self, source: Source, reason: LeftReason, read_at: float) -> None:
         """Drop all objects of a source.
 
-        After a right was revoked nothing that was read with it is sent any more, so the history goes
-        too; who is behind begins anew.
+        After a right was revoked nothing that was read with it is sent any more: the history goes
+        too, and who is behind begins anew.
         """
         if reason is LeftReason.RIGHTS_REVOKED:
             self.history.forget()

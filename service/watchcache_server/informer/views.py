@@ -11,7 +11,7 @@ _decoder = msgspec.json.Decoder(_Fields)
 
 
 def metadata_of(body: bytes) -> bytes:
-    """Return apiVersion, kind and metadata of a JSON object, without managedFields, as sent otherwise."""
+    """Return apiVersion, kind and metadata of a JSON object as sent, but for managedFields."""
     fields = _decoder.decode(body)
     kept = {name: fields[name] for name in ("apiVersion", "kind", "metadata") if name in fields}
     metadata = _decoder.decode(kept["metadata"])

@@ -1,0 +1,1 @@
+"""The words that every layer shares: specs, keys, states, errors. Pure."""
