@@ -43,7 +43,7 @@ __all__ = [
 
 _CONNECTING = re.compile(
     r"failed to connect to all addresses; last error: \w+: (ipv[46]:\S+ |unix:\S+ )?"
-    r"(Failed to connect to remote host: )?"
+    r"(Failed to connect to remote host: |connect: )?"
 )
 """What gRPC puts before the cause, which is all that helps."""
 
