@@ -71,7 +71,7 @@ def train(samples: Sequence[bytes]) -> bytes | None:
         return None
     try:
         return zstandard.train_dictionary(
-            size, usable, k=min(_SEGMENT_BYTES, size), d=8, f=_FREQUENCY_BITS, level=_LEVEL
+            size, [*usable], k=min(_SEGMENT_BYTES, size), d=8, f=_FREQUENCY_BITS, level=_LEVEL
         ).as_bytes()
     except zstandard.ZstdError:
         return None
