@@ -163,7 +163,7 @@ class Response:
         """Let go of the connection: kept for others when the body was read to its end, else cut."""
         self._on_close(self)
         self._idle.cancel()
-        self._response.close()
+        _let_go(self._response)
 
     async def __aenter__(self) -> Self:
         return self
@@ -265,7 +265,7 @@ class Transport:
         try:
             self._check(answer)
         except TransportError:
-            answer.close()
+            _let_go(answer)
             raise
         connection = answer.connection
         if connection is not None and connection.transport is not None:
@@ -358,4 +358,15 @@ class _IdleLimit:
             return
         self._timer = None
         self.is_over = True
-        self._response.close()
+        _let_go(self._response)
+
+
+def _let_go(response: aiohttp.ClientResponse) -> None:
+    """Close an answer. Unless it was read to its end, its connection is cut at once.
+
+    Closed in good order, TLS would wait for the peer's farewell, which a dead one never sends.
+    """
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    response.close()
