@@ -9,22 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Coroutine, Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 from typer._completion_shared import Shells, get_completion_script
 
 from watchcache.cli.object_view import (
     Output,
-    event_json,
-    event_line,
     name_of,
     object_row,
     view_for,
     yaml_text,
+)
+from watchcache.cli.options import (
+    Address,
+    CaFile,
+    Clusters,
+    Extension,
+    Format,
+    Namespaces,
+    OptionalExtension,
+    ResourceName,
+    Resources,
+    Selector,
 )
 from watchcache.cli.spec_file import read_content, read_spec
 from watchcache.cli.status_view import (
@@ -35,14 +43,14 @@ from watchcache.cli.status_view import (
     overview_lines,
 )
 from watchcache.cli.terminal import age_text, aligned, clear, show, warn, write
+from watchcache.cli.watch_view import WatchView
 from watchcache.connection import Connection, connect
 from watchcache.errors import InvalidArgumentError, WatchCacheError
 from watchcache.extension import Selection
 from watchcache.keys import parse_extension_name
-from watchcache.messages import Batch, Disconnected, Reset, SourceChanged, Started, Synced
+from watchcache.messages import Synced
 from watchcache.objects import Item
-from watchcache.states import StartMode
-from watchcache.status import ExtensionRemoved, ExtensionsSynced, ExtensionStatus, Source
+from watchcache.status import ExtensionRemoved, ExtensionsSynced, ExtensionStatus
 
 __all__ = ["app"]
 
@@ -52,38 +60,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Extension = Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="The extension.")]
-OptionalExtension = Annotated[
-    str | None, typer.Argument(metavar="[NAMESPACE/NAME]", help="The extension; all if left out.")
-]
-ResourceName = Annotated[
-    str, typer.Argument(metavar="RESOURCE", help='Plural and group, such as "deployments.apps".')
-]
-Resources = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[RESOURCE]...", help="Only these resources; all if left out."),
-]
-Format = Annotated[Output, typer.Option("--output", "-o", help="Format of the output.")]
-Namespaces = Annotated[
-    list[str] | None, typer.Option("--namespace", "-n", help="Only this namespace; repeatable.")
-]
-Clusters = Annotated[
-    list[str] | None, typer.Option("--cluster", help="Only this cluster; repeatable.")
-]
-Selector = Annotated[str, typer.Option("--selector", "-l", help="Label selector, as for kubectl.")]
-Address = Annotated[
-    str | None,
-    typer.Option(
-        envvar="WATCHCACHE_ADDRESS",
-        help="Where the service is: host:port or unix:/path.",
-        show_default="127.0.0.1:7443",
-    ),
-]
-CaFile = Annotated[
-    str | None,
-    typer.Option(envvar="WATCHCACHE_CA_FILE", help="Certificates to check the service's with."),
-]
 
 
 def run(work: Coroutine[Any, Any, int]) -> None:
@@ -341,7 +317,7 @@ def watch(
 
     async def work() -> int:
         selection = _selection(resources, namespace, cluster, selector)
-        write_message = _WatchView(output).write
+        write_message = WatchView(output).write
         async with connect(address, ca_file=ca_file) as wc:
             found = await wc.extension(extension)
             async with found.watch(view=view_for(output), **selection) as messages:
@@ -367,63 +343,6 @@ def completion(
 
 
 _HEADER = ("RESOURCE", "CLUSTER", "NAMESPACE", "NAME", "VERSION", "AGE")
-
-
-class _WatchView:
-    """Writes the messages of a watch as they come."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-        self._told: set[tuple[str, str, str]] = set()
-        self._since = time.monotonic()
-        self._count = 0
-        self._is_resumed = False
-
-    def write(self, message: object) -> None:
-        if isinstance(message, Disconnected):
-            warn(f"disconnected: {message.error}; again in {message.retry_seconds:.1f} s")
-        elif isinstance(message, SourceChanged):
-            self._write_source(message.source)
-        elif isinstance(message, Batch):
-            self._write_events(message)
-        elif self._output is Output.TABLE:
-            self._write_step(message)
-
-    def _write_source(self, source: Source) -> None:
-        """Tell of an informer that is not live, and of one that is so again."""
-        where = (source.label, source.cluster, source.namespace)
-        if source.is_live and where not in self._told:
-            return
-        self._told.add(where)
-        if source.is_live:
-            self._told.remove(where)
-        told = f"{source.label} on {source.cluster}: {source.state} {source.message}"
-        warn(told.rstrip())
-
-    def _write_events(self, batch: Batch[Any]) -> None:
-        self._count += len(batch.events)
-        for event in batch:
-            if self._output is Output.TABLE:
-                show(event_line(event))
-            elif self._output is Output.NAME:
-                write(f"{event.type} {name_of(event)}")
-            elif self._output is Output.JSON:
-                write(event_json(event))
-            else:
-                write(f"---\n{yaml_text(json.loads(event_json(event)))}")
-
-    def _write_step(self, message: object) -> None:
-        if isinstance(message, Started):
-            self._since, self._count = time.monotonic(), 0
-            self._is_resumed = message.mode is StartMode.RESUMED
-            show(Text(message.mode, "bold"))
-        elif isinstance(message, Reset):
-            self._since, self._count, self._is_resumed = time.monotonic(), 0, False
-            show(Text(f"RESET        {message.reason}", "bold"))
-        elif isinstance(message, Synced):
-            took = (time.monotonic() - self._since) * 1000
-            what = "changes" if self._is_resumed else "objects"
-            show(Text(f"LIVE         {self._count} {what} in {took:.0f} ms", "bold"))
 
 
 async def _follow(wc: Connection, extension: str | None, output: Output) -> None:

@@ -1,0 +1,54 @@
+"""The arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from watchcache.cli.object_view import Output
+
+__all__ = [
+    "Address",
+    "CaFile",
+    "Clusters",
+    "Extension",
+    "Format",
+    "Namespaces",
+    "OptionalExtension",
+    "ResourceName",
+    "Resources",
+    "Selector",
+]
+
+Extension = Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="The extension.")]
+OptionalExtension = Annotated[
+    str | None, typer.Argument(metavar="[NAMESPACE/NAME]", help="The extension; all if left out.")
+]
+ResourceName = Annotated[
+    str, typer.Argument(metavar="RESOURCE", help='Plural and group, such as "deployments.apps".')
+]
+Resources = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[RESOURCE]...", help="Only these resources; all if left out."),
+]
+Format = Annotated[Output, typer.Option("--output", "-o", help="Format of the output.")]
+Namespaces = Annotated[
+    list[str] | None, typer.Option("--namespace", "-n", help="Only this namespace; repeatable.")
+]
+Clusters = Annotated[
+    list[str] | None, typer.Option("--cluster", help="Only this cluster; repeatable.")
+]
+Selector = Annotated[str, typer.Option("--selector", "-l", help="Label selector, as for kubectl.")]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        envvar="WATCHCACHE_ADDRESS",
+        help="Where the service is: host:port or unix:/path.",
+        show_default="127.0.0.1:7443",
+    ),
+]
+CaFile = Annotated[
+    str | None,
+    typer.Option(envvar="WATCHCACHE_CA_FILE", help="Certificates to check the service's with."),
+]
