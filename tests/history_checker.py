@@ -7,15 +7,16 @@ compares the copy with the API server.
 
 Over a lost connection each change comes at least once: the service goes on after the newest token,
 so what came after it may come again. The checker then goes back to where the token was given; a
-stream is judged as what it is, a continuation from there.
+stream is judged as what it is, a continuation from there. Beside it a plain receiver applies what
+comes as it comes and goes back to nothing; by the time of Synced both have to hold the same.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from watchcache import messages
 from watchcache.v1alpha1 import event_pb2
@@ -79,6 +80,8 @@ class Change:
     revision: int
     left_reason: str = ""
     final_state_unknown: bool = False
+    labels: Mapping[str, str] | None = None
+    """The object's labels; None where they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """The snapshot is complete."""
+    """The snapshot is complete, or all that was missed has come."""
 
     has_token: bool = True
 
@@ -135,14 +138,17 @@ class Rule(enum.Enum):
 
     OPENING = "a stream begins with Started, once, and a new one follows only a lost one"
     RESUMABLE = "a stream goes on only where a token was given"
-    SNAPSHOT = "a snapshot begins with Started or Reset and ends with one Synced"
+    SNAPSHOT = "after Started and after Reset there is one Synced"
     TOKEN = "a token comes with each state that can be resumed, and never within a snapshot"
+    LAST = "nothing comes after Draining"
     UNIQUE = "no change arrives twice"
     KNOWN = "only what was ADDED can change or end"
     IDENTITY = "another object under the same name is a DELETED or LEFT and an ADDED"
     ORDERED = "the changes of an object arrive in order"
     REVISIONS = "each change has a greater revision than those before"
+    ATOMIC = "whoever applies each message holds exactly the objects, also over lost connections"
     REASON = "LEFT has a reason, and nothing else has one"
+    SELECTED = "what matches the selector is seen, and nothing else"
     DELETED_ONCE = "what was DELETED never comes back"
     DELETED_TRULY = "only what is gone from its cluster is DELETED"
     NO_GAP = "at the end a subscriber holds what the API server has"
@@ -188,20 +194,33 @@ class HistoryChecker:
     """Notes in `violations` what is wrong with the records fed to it.
 
     `held` is given when the history begins with a token from an earlier one: what was held there.
+    `matches` says which labels the subscriber's label selector lets through.
     """
 
-    def __init__(self, held: Mapping[Key, tuple[str, str]] | None = None) -> None:
+    def __init__(
+        self,
+        held: Mapping[Key, tuple[str, str]] | None = None,
+        *,
+        matches: Callable[[Mapping[str, str]], bool] | None = None,
+    ) -> None:
         self.violations: list[Violation] = []
         self.change_count = 0
+        self.reset_count = 0
+        self.resumed_count = 0
+        self._matches = matches
         self._state = _State()
         # What undoes the changes since the newest token, the latest last; None where there is none.
         self._undo: list[_Undo] | None = None
         if held is not None:
             self._state.held = {key: _Held(*each) for key, each in held.items()}
             self._undo = []
+        # What a plain receiver holds.
+        self._applied = dict(self._state.held)
         self._position = 0
         self._is_open = False
         self._is_snapshot = False
+        self._is_synced = False
+        self._is_draining = False
 
     @property
     def held(self) -> Mapping[Key, tuple[str, str]]:
@@ -212,6 +231,11 @@ class HistoryChecker:
     def is_complete(self) -> bool:
         """Whether a subscriber has a whole state, rather than a snapshot under way."""
         return self._is_open and not self._is_snapshot
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether Synced came since the stream began."""
+        return self._is_open and self._is_synced
 
     def feed(self, *records: Record) -> None:
         """Judge the next records."""
@@ -233,6 +257,8 @@ class HistoryChecker:
         self._position += 1
         if not self.is_complete:
             self._note(Rule.SNAPSHOT, "the history ends before a snapshot was complete")
+        else:
+            self._compare_receiver()
         held = self._state.held
         for key in sorted(expected.keys() - held.keys()):
             self._note(Rule.NO_GAP, f"{key} is missing: its ADDED never came")
@@ -263,6 +289,8 @@ class HistoryChecker:
             return
         if not self._is_open:
             self._note(Rule.OPENING, f"{type(record).__name__} came outside of a stream")
+        if self._is_draining and not isinstance(record, Disconnected):
+            self._note(Rule.LAST, f"{type(record).__name__} came after Draining")
         match record:
             case Batch():
                 for change in record.changes:
@@ -270,13 +298,15 @@ class HistoryChecker:
                     self._apply(change)
                 self._take_token(record)
             case Synced():
-                if not self._is_snapshot:
-                    self._note(Rule.SNAPSHOT, "Synced came without a snapshot")
-                self._is_snapshot = False
+                self._end_snapshot()
                 self._take_token(record)
-            case Bookmark() | Draining():
+            case Bookmark():
+                self._take_token(record)
+            case Draining():
+                self._is_draining = True
                 self._take_token(record)
             case Reset():
+                self.reset_count += 1
                 self._begin_snapshot()
             case Disconnected():
                 self._is_open = False
@@ -285,18 +315,43 @@ class HistoryChecker:
         if self._is_open:
             self._note(Rule.OPENING, "Started came within a stream")
         self._is_open = True
+        self._is_synced = self._is_draining = False
         if not record.is_resumed:
             self._begin_snapshot()
-        elif self._undo is None:
+            return
+        self.resumed_count += 1
+        if self._undo is None:
             self._note(Rule.RESUMABLE, "a stream was resumed, though no token had come")
         else:
             self._go_back(self._undo)
 
     def _begin_snapshot(self) -> None:
         self._is_snapshot = True
+        self._is_synced = False
         self._undo = None
         # Deleted objects stay deleted, whatever else is forgotten.
         self._state = _State(deleted=self._state.deleted)
+
+    def _end_snapshot(self) -> None:
+        if self._is_synced:
+            self._note(Rule.SNAPSHOT, "Synced came a second time")
+        self._is_synced = True
+        if self._is_snapshot:
+            self._is_snapshot = False
+            self._applied = dict(self._state.held)
+        else:
+            self._compare_receiver()
+
+    def _compare_receiver(self) -> None:
+        """Compare what a plain receiver holds with what follows from the newest token."""
+        held, applied = self._state.held, self._applied
+        for key in sorted(held.keys() | applied.keys()):
+            if held.get(key) != applied.get(key):
+                self._note(
+                    Rule.ATOMIC,
+                    f"{key}: who applied all holds {applied.get(key)}, not {held.get(key)}",
+                )
+        self._applied = dict(held)
 
     def _take_token(self, record: Batch | Synced | Bookmark | Draining) -> None:
         name = type(record).__name__
@@ -337,18 +392,29 @@ class HistoryChecker:
             state.held[key] = _Held(change.uid, change.resource_version)
         elif held is not None:
             del state.held[key]
+        if self._is_snapshot:
+            return  # A receiver puts a snapshot in the place of what it holds once it is complete.
+        if not is_end:
+            self._applied[key] = _Held(change.uid, change.resource_version)
+        elif key in self._applied and self._applied[key].uid == change.uid:
+            del self._applied[key]
 
     def _check(self, change: Change, held: _Held | None) -> None:
         state, key = self._state, change.key
         what = f"{change.kind.value} of {key} (uid {change.uid}, rv {change.resource_version})"
         if (change.kind is Kind.LEFT) != bool(change.left_reason):
             self._note(Rule.REASON, f"{what} has reason {change.left_reason!r}")
+        if self._matches is not None and change.labels is not None:
+            self._check_selected(change, what, is_matching=self._matches(change.labels))
         if change.kind is Kind.ADDED:
             if held is not None:
                 rule = Rule.UNIQUE if held.uid == change.uid else Rule.IDENTITY
                 self._note(rule, f"{what} came while {held.uid} was held")
             if change.uid in state.deleted:
                 self._note(Rule.DELETED_ONCE, f"{what} came after its DELETED")
+        elif held is None and change.kind is not Kind.MODIFIED and self._is_catching_up:
+            # What came after the token may have been known by then, and be gone by now.
+            pass
         elif held is None:
             rule = Rule.UNIQUE if change.uid in state.deleted else Rule.KNOWN
             self._note(rule, f"{what} came though it was not held")
@@ -367,6 +433,16 @@ class HistoryChecker:
                 Rule.REVISIONS,
                 f"{what} has revision {change.revision}, after {state.last_revision}",
             )
+
+    @property
+    def _is_catching_up(self) -> bool:
+        return not self._is_snapshot and not self._is_synced
+
+    def _check_selected(self, change: Change, what: str, *, is_matching: bool) -> None:
+        if change.kind in (Kind.ADDED, Kind.MODIFIED) and not is_matching:
+            self._note(Rule.SELECTED, f"{what} does not match: {change.labels}")
+        if change.left_reason.endswith("SELECTION") and is_matching:
+            self._note(Rule.SELECTED, f"{what} still matches: {change.labels}")
 
 
 def _restore(values: dict[K, V], key: K, before: V | None) -> None:
@@ -421,7 +497,7 @@ def _change(event: event_pb2.Event) -> Change:
     )
 
 
-def records_of_client(message: messages.Message[object], *, has_token: bool) -> Iterator[Record]:
+def records_of_client(message: messages.Message[Any], *, has_token: bool) -> Iterator[Record]:
     """Read what a watch of the Python client has yielded.
 
     `has_token`: whether the watch's `resume_token` is another one than before this message.
@@ -441,7 +517,7 @@ def records_of_client(message: messages.Message[object], *, has_token: bool) -> 
             yield Disconnected()
 
 
-def _client_change(event: messages.Event[object]) -> Change:
+def _client_change(event: messages.Event[Any]) -> Change:
     plural, _, group = event.resource.partition(".")
     return Change(
         kind=Kind(event.type.value),

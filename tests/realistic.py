@@ -281,7 +281,7 @@ def _fields_of_spec(
 
 
 def _fields_of_status(address: str) -> dict[str, Any]:
-    condition = {
+    condition: dict[str, Any] = {
         ".": {},
         "f:lastProbeTime": {},
         "f:lastTransitionTime": {},

@@ -142,7 +142,7 @@ def test_going_back_is_counted() -> None:
 def test_several_changes_apply_in_order() -> None:
     """One chunk of the stream may hold the whole life of an object, and the next one's birth."""
     source = synced()
-    deltas = [
+    deltas: list[Delta] = [
         Upsert(item(uid="uid-1", version="1"), is_addition=True),
         Upsert(item(uid="uid-1", version="2")),
         Remove(item(uid="uid-1", version="3")),

@@ -27,7 +27,7 @@ from tests.unit.informer.reader import Reader
 from watchcache_server.informer.compression import Codec, train
 from watchcache_server.informer.entries import Entry, flat_labels
 from watchcache_server.informer.filters import EVERYTHING, Filter
-from watchcache_server.informer.objects import Item, Remove, Upsert
+from watchcache_server.informer.objects import Delta, Item, Remove, Upsert
 from watchcache_server.informer.source import Source, Unverified
 from watchcache_server.informer.store import Store
 from watchcache_server.informer.subscription import Limits
@@ -217,7 +217,7 @@ class StoreMachine(RuleBasedStateMachine):
         if not model.is_synced:
             return
         revision = self.store.revision
-        deltas = []
+        deltas: list[Delta] = []
         for thing, kind in things:
             if kind == "-":
                 deltas.append(Remove(thing))

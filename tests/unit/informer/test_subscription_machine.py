@@ -162,7 +162,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         assert self.store.bind(informer.source, found) is None
 
     @rule(i=which, lag=st.integers(0, 4))
-    def list(self, i: int, lag: int) -> None:
+    def begin_list(self, i: int, lag: int) -> None:
         informer = self.informers[i % len(self.informers)]
         self.bind(informer)
         informer.list(lag)
@@ -189,7 +189,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @rule(i=which, lag=st.integers(0, 4))
     def sync(self, i: int, lag: int) -> None:
-        self.list(i, lag)
+        self.begin_list(i, lag)
         self.informers[i % len(self.informers)].commit()
 
     @rule(i=which, limit=st.integers(1, 5), replayed=st.sampled_from((0, 0, 3)))
@@ -320,5 +320,5 @@ def test_readers_hold_what_passes_their_filter() -> None:
     """However slow, filtered or interrupted, a reader at the present holds what it should."""
     run_state_machine_as_test(
         SubscriptionMachine,
-        settings=settings(max_examples=2 * settings.default.max_examples, stateful_step_count=40),
+        settings=settings(max_examples=2 * settings().max_examples, stateful_step_count=40),
     )
