@@ -59,6 +59,7 @@ class Following(Recovery):
 
     def _stage(self, items: list[Item]) -> None:
         if items:
+            self._proven()
             self._has_staged = True
             self._outbox.add(Stage(items))
 
@@ -103,6 +104,7 @@ class Following(Recovery):
             self._set_syncing(Reason.SERVER_BEHIND, "the list was older than what is known")
             self._wait()
             return False
+        self._proven()
         self._has_staged = False
         self._outbox.add(CommitSync(resource_version=version, is_rewound=is_rewound))
         plan.position.restart(version)
@@ -212,6 +214,7 @@ class Following(Recovery):
         self._settle()
 
     def _settle(self) -> None:
+        self._proven()
         self._has_dropped = False
         self._troubles.settle()
         self._timers.clear(Deadline.SETTLE)

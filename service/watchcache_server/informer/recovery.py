@@ -127,14 +127,19 @@ class Recovery:
         self._end()
 
     def _answered(self) -> None:
-        """Note that a list or watch was answered: identity, rights and kind are there."""
+        """Note that a list or watch was answered with 200."""
+        if self._plan.needs_sync:
+            self._set_syncing(Reason.RELISTING, "the objects are being listed")
+
+    def _proven(self) -> None:
+        """Note that objects or bookmarks come: identity, rights and kind are there.
+
+        An opening alone does not prove it: proxies and aggregated APIs refuse inside the stream.
+        """
         self._timers.clear(Deadline.PURGE)
         self._has_refreshed = False
         self._is_confirming = False
         self._denied = ()
-        self._plan.needs_fresh_discovery = False
-        if self._plan.needs_sync:
-            self._set_syncing(Reason.RELISTING, "the objects are being listed")
 
     # Conditions
 
@@ -159,10 +164,11 @@ class Recovery:
 
     def _drop(self, verdict: Verdict, doing: Doing, was_open: bool) -> None:
         """Let a running watch break off once without a word; more is a loss of contact."""
-        if doing is Doing.WATCH and was_open and not self._has_dropped:
-            self._has_dropped = verdict.reason is not Reason.NO_CONTACT
-            if self._has_dropped:
-                return
+        is_live = self._condition.state is SourceState.LIVE
+        is_silent = verdict.reason is Reason.NO_CONTACT
+        if doing is Doing.WATCH and was_open and is_live and not (self._has_dropped or is_silent):
+            self._has_dropped = True
+            return
         what = f"{doing.verb} failed" if doing.verb else "discovery failed"
         self._lose_contact(verdict.reason, what, verdict.message)
 
@@ -297,7 +303,7 @@ class Recovery:
             self._close()
             self._proceed()
 
-    def _confirm_kind(self, verdict: Verdict, doing: Doing, was_open: bool) -> None:
+    def _confirm_kind(self, verdict: Verdict, doing: Doing, _was_open: bool) -> None:
         if doing is Doing.DISCOVER:
             self._lose_kind(verdict.message)
             return
@@ -305,7 +311,8 @@ class Recovery:
         self._plan.needs_fresh_discovery = True
         if self._is_confirming:
             # Discovery has confirmed the kind, and yet it is not found: somebody else answers.
-            self._drop(verdict, doing, was_open)
+            what = f"{doing.verb} found nothing, though discovery knows the kind"
+            self._lose_contact(verdict.reason, what, verdict.message)
             self._wait(at_least=verdict.retry_after_seconds)
             return
         self._is_confirming = True

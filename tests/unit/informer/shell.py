@@ -291,6 +291,8 @@ class Shell:
         match effect:
             case Discover() | RefreshToken() | List() | Watch():
                 assert self.request is None, "one request at a time"
+                is_rest = isinstance(effect, List) and effect.continue_token
+                assert is_rest or self.staging is None, "a sync begins with nothing"
                 self.request = effect
             case CloseStream():
                 self.request = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.unit.informer.shell import PODS, Shell, added
+from tests.unit.informer.shell import PODS, Shell, added, error
 from watchcache_server.informer.effects import Discover, Purge, Watch
 from watchcache_server.informer.inputs import NotServed
 from watchcache_server.model.resources import ServedResource
@@ -65,6 +65,13 @@ def test_not_found_of_a_kind_that_is_served_waits() -> None:
     assert (shell.state, shell.reason) == (SourceState.STALE, "NOT_FOUND")
     assert shell.store == _STORE
     assert shell.retry().request == Discover(is_fresh=True)
+
+
+def test_not_found_inside_the_stream_is_no_hot_loop() -> None:
+    """An opening alone ends no suspicion."""
+    shell = Shell().live().events(error(404)).discovered().opened().events(error(404))
+    assert shell.request is None
+    assert shell.reason == "NOT_FOUND"
 
 
 def test_not_found_is_confirmed_anew_after_a_success() -> None:

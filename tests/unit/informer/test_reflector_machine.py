@@ -119,6 +119,7 @@ class ReflectorMachine(RuleBasedStateMachine):
         for effect in shell.effects:
             if isinstance(effect, CommitSync):
                 if effect.is_rewound:
+                    assert int(effect.resource_version) < int(self.floor), "a rewind is one"
                     self.floor = ""
                 self.check_version(effect.resource_version)
             elif isinstance(effect, Apply):
@@ -194,6 +195,35 @@ class ReflectorMachine(RuleBasedStateMachine):
         self.after(is_progress=False)
         assert self.shell.store == before
 
+    @rule(code=_CODES, is_in_stream=st.booleans())
+    def persist(self, code: int, *, is_in_stream: bool) -> None:
+        """The server has one answer to everything, for a long time, and discovery goes well."""
+        shell = self.shell
+        has_waited = False
+        for _ in range(16):
+            if shell.request is None:
+                has_waited = True
+                self.wait()
+                self.what_may_end_by_itself_is_asked_for_soon()
+            is_discovery = isinstance(shell.request, Discover)
+            if is_discovery:
+                shell.discovered()
+            elif isinstance(shell.request, RefreshToken):
+                shell.token()
+            elif shell.reflector._is_open:
+                shell.events(error(code))
+            elif isinstance(shell.request, Watch) and is_in_stream:
+                shell.opened()
+                if shell.reflector._is_open and shell.watch.send_initial_events:
+                    shell.events(initial_end(self.version()))
+            elif isinstance(shell.request, List) and is_in_stream:
+                shell.listed(self.version())
+            else:
+                shell.answer(code)
+            self.after(is_progress=False, may_purge=is_discovery)
+            self.what_may_end_by_itself_is_asked_for_soon()
+        assert has_waited, "a hot loop"
+
     # Lists
 
     @precondition(lambda self: isinstance(self.shell.request, List))
@@ -235,6 +265,7 @@ class ReflectorMachine(RuleBasedStateMachine):
     def send_events(self, kinds: list[str], name: str, last: str) -> None:
         """Events come, and maybe an error behind them."""
         is_initial = self.shell.watch.send_initial_events and not self.shell.reflector._has_events
+        is_first, version = is_initial, self.shell.version
         before = dict(self.shell.store)
         events: list[WatchEvent] = []
         for kind in kinds:
@@ -244,6 +275,9 @@ class ReflectorMachine(RuleBasedStateMachine):
             events.append(Broken(MalformedError("bad")) if last == "broken" else error(int(last)))
         self.shell.events(*events)
         self.after(is_progress=bool(kinds))
+        if not is_first and not last and {"old", *kinds} <= {"add", "modify", "delete", "old"}:
+            moved = [kind for kind in kinds if kind != "old"]
+            assert self.shell.version == (str(self.server) if moved else version)
         if not self.shell.has(Apply) and not self.shell.has(CommitSync):
             assert self.shell.store == before
 
@@ -255,9 +289,9 @@ class ReflectorMachine(RuleBasedStateMachine):
             return bookmark("1")
         if kind == "end":
             return initial_end(self.version())
-        version = str(_LISTED) if is_initial else self.version()
         if kind == "old":
-            return deleted(name, version if is_initial else "2")
+            return deleted(name, str(_LISTED) if is_initial else "2")
+        version = str(_LISTED) if is_initial else self.version()
         return {"add": added, "modify": modified, "delete": deleted}[kind](name, version)
 
     @precondition(lambda self: self.shell.reflector._is_open)

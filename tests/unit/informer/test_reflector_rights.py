@@ -67,6 +67,13 @@ def test_a_refusal_inside_the_stream_counts() -> None:
     assert shell.request == RefreshToken()
 
 
+def test_refusals_inside_the_stream_are_no_hot_loop() -> None:
+    """An opening is no proof of identity: the second refusal waits, also behind a 200."""
+    shell = Shell().live().events(error(401)).token().opened().events(error(401))
+    assert shell.request is None
+    assert shell.state is SourceState.UNAUTHENTICATED
+
+
 def test_a_token_that_is_not_to_be_had_is_said_and_tried_again() -> None:
     """Row 77: the reason is that of the token, and the attempts go on."""
     shell = reconnecting().answer(401).token(_NO_SERVICE_ACCOUNT)
@@ -244,6 +251,26 @@ def test_a_watch_under_way_does_not_outlive_its_objects() -> None:
     assert shell.watch.resource_version == "10", "and not back in time"
     shell.sync(added("a", "11"), version="12")
     assert (shell.store, shell.state) == ({"a": "11"}, SourceState.LIVE)
+
+
+def test_an_opening_alone_does_not_renew_the_grace_time() -> None:
+    """A proxy that answers 200 and then ERROR 403 never gives the right back."""
+    shell = reconnecting()
+    began = shell.now
+    while shell.store:
+        if shell.request is None:
+            shell.timer()
+        elif isinstance(shell.request, List):
+            shell.answer(403)
+        else:
+            shell.opened().events(error(403))
+    assert shell.now - began == pytest.approx(60.0)
+
+
+def test_a_watch_that_ends_at_once_while_forbidden_is_said() -> None:
+    """It is no longer a missing right that is known; it is a watch that does not work."""
+    shell = reconnecting().answer(403).answer(403).retry().opened().eof()
+    assert (shell.state, shell.reason) == (SourceState.STALE, "WATCH_UNSTABLE")
 
 
 def test_a_right_that_comes_back_in_time_loses_nothing() -> None:
