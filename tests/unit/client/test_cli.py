@@ -21,10 +21,12 @@ from google.rpc import error_details_pb2 as details_pb2
 from typer.testing import CliRunner
 
 from tests.unit.client.fake_service import (
+    DEREGISTERED,
     UNAVAILABLE,
     FakeService,
     Fault,
     batch,
+    bookmark,
     event,
     reset,
     serving,
@@ -257,6 +259,7 @@ async def test_objects_are_listed(service: FakeService, run: Command) -> None:
 
 async def test_a_watch_is_written_as_it_comes(service: FakeService, run: Command) -> None:
     """Objects to the output; breaks and informers that are not live beside it."""
+    caught_up = [batch(event("ADDED", "c", rv=3), token=b"t2"), synced(b"t3")]
     service.scripts = [
         [
             started(),
@@ -268,43 +271,32 @@ async def test_a_watch_is_written_as_it_comes(service: FakeService, run: Command
             batch(event("DELETED", "a", rv=2), token=b"t1"),
             UNAVAILABLE,
         ],
+        [started("RESUMED"), *caught_up, UNAVAILABLE],
         [
             started("RESUMED"),
-            batch(event("ADDED", "c", rv=3), token=b"t2"),
-            synced(b"t3"),
-            UNAVAILABLE,
+            reset(),
+            batch(event("ADDED", "b", rv=4)),
+            synced(b"t4"),
+            bookmark(b"t5"),
+            DEREGISTERED,
         ],
-        [started("RESUMED"), reset(), batch(event("ADDED", "b", rv=3)), synced(b"t4")],
     ]
-    process = await _start(service.address, "watch", "team-a/shop")
-    assert process.stdout
-    lines = [(await process.stdout.readline()).decode().split() for _ in range(11)]
-    process.send_signal(signal.SIGINT)
-    _, errors = await process.communicate()
+    result = await run("watch", "team-a/shop")
+    lines = [line.split() for line in result.output.splitlines()]
     assert [line[0] for line in lines] == [
-        "SNAPSHOT",
-        "+",
-        "LIVE",
-        "-",
-        "RESUMED",
-        "+",
-        "LIVE",
-        "RESUMED",
-        "RESET",
-        "+",
-        "LIVE",
+        *("SNAPSHOT", "+", "LIVE", "-"),
+        *("RESUMED", "+", "LIVE"),
+        *("RESUMED", "RESET", "+", "LIVE"),
     ]
     assert lines[1][1:] == ["pods", "team-a/a", "rv", "1"]
-    assert [line[1:3] for line in lines if line[0] == "LIVE"] == [
-        ["1", "objects"],
-        ["1", "changes"],
-        ["1", "objects"],
-    ]
     assert lines[3][1:] == ["pods", "team-a/a", "DELETED"]
-    told = errors.decode().splitlines()
+    counts = [" ".join(line[1:3]) for line in lines if line[0] == "LIVE"]
+    assert counts == ["1 objects", "1 changes", "1 objects"]
+    told = result.errors.splitlines()
     assert told[:2] == ["secrets on hub: FORBIDDEN needs list", "secrets on hub: LIVE"]
     assert told[2].startswith("disconnected: told to fail; again in")
-    assert process.returncode == 130
+    assert told[-1] == "error: told to fail"
+    assert result.code == 1
 
 
 @pytest.mark.parametrize("output", ["json", "yaml", "name"])
