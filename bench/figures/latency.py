@@ -1,0 +1,135 @@
+"""How much later than a raw watch a subscriber has each change: at rest, and during a large sync.
+
+Small objects are changed 80 times a second, all told. One process watches them both ways, so that
+what the API server and a busy machine do to both is left out, and what the service adds is left.
+Phases at rest and phases in which another extension syncs all pods alternate, in one running
+service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import aiohttp
+
+from bench.cluster import Cluster
+from bench.corpus import TICK_COUNT, TICK_NAMESPACE
+from bench.figures.plan import Plan
+from bench.process import Worker, worker
+from bench.report import Figure, Spread, percentile
+from bench.service import service, watch_of
+
+__all__ = ["measure"]
+
+_ABOVE_REST_MS: Final = 25
+_TICKS_A_SECOND: Final = 80
+# Long enough for what is under way to arrive.
+_ARRIVAL_SECONDS: Final = 0.5
+_P99: Final = 0.99
+
+
+async def measure(plan: Plan) -> list[Figure]:
+    """Measure all rounds; percentiles are over all of them together."""
+    rest: list[float] = []
+    busy: list[float] = []
+    p99_of_rounds = []
+    async with service(plan.cluster) as served:
+        await served.register("ticks", watch_of("configmaps", [TICK_NAMESPACE]))
+        watch = f"/api/v1/namespaces/{TICK_NAMESPACE}/configmaps?watch=true&timeoutSeconds=3600"
+        task = {
+            "what": "latency",
+            "name": "ticks",
+            "url": plan.cluster.url + watch,
+            **plan.watch_task,
+            **served.target,
+        }
+        async with worker("bench.subscribers", task) as probe, _ticking(plan.cluster):
+            await asyncio.sleep(plan.rest_seconds)
+            await _take(probe)
+            for number in range(plan.rounds):
+                await asyncio.sleep(plan.rest_seconds)
+                at_rest = await _take(probe)
+                seconds = await served.register("pods", watch_of("pods"))
+                during = await _take(probe)
+                await served.deregister("pods")
+                await asyncio.sleep(1)
+                await _take(probe)
+                rest += at_rest["added"]
+                busy += during["added"]
+                p99_of_rounds.append(percentile(during["added"], _P99) * 1000)
+                print(
+                    f"  latency {number + 1}, p50/p99/max in ms, added: {_texts(at_rest['added'])} "
+                    f"at rest, {_texts(during['added'])} during {seconds:.1f} s of sync "
+                    f"({len(during['added'])} changes); from write to arrival: "
+                    f"{_texts(at_rest['whole'])} and {_texts(during['whole'])}",
+                    flush=True,
+                )
+    peer = percentile(rest, _P99) * 1000
+    return [
+        Figure(
+            name=f"latency added to an event, p99, while {plan.pod_count} pods sync",
+            value=percentile(busy, _P99) * 1000,
+            unit="ms",
+            bound=peer + _ABOVE_REST_MS,
+            peer=peer,
+            spread=Spread.of(p99_of_rounds),
+        )
+    ]
+
+
+async def _take(probe: Worker) -> dict[str, list[float]]:
+    await asyncio.sleep(_ARRIVAL_SECONDS)
+    probe.tell("take")
+    taken: dict[str, list[float]] = await probe.hear()
+    return taken
+
+
+def _texts(seconds: list[float]) -> str:
+    values = [percentile(seconds, share) * 1000 for share in (0.5, _P99, 1)]
+    return "/".join(f"{value:.1f}" for value in values)
+
+
+@asynccontextmanager
+async def _ticking(cluster: Cluster) -> AsyncIterator[None]:
+    """Change the small object all the time."""
+    task = asyncio.create_task(_tick(cluster))
+    try:
+        yield
+        if task.done():
+            task.result()
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def _tick(cluster: Cluster) -> None:
+    async with cluster.session() as session, asyncio.TaskGroup() as group:
+        for number in range(TICK_COUNT):
+            group.create_task(_tick_one(session, number))
+
+
+async def _tick_one(session: aiohttp.ClientSession, number: int) -> None:
+    """Change one object, never again before the last change was answered: no retries pile up."""
+    loop = asyncio.get_running_loop()
+    name = f"tick-{number}"
+    path = f"/api/v1/namespaces/{TICK_NAMESPACE}/configmaps/{name}"
+    interval = TICK_COUNT / _TICKS_A_SECOND
+    due = loop.time() + interval * number / TICK_COUNT
+    while True:
+        await asyncio.sleep(max(0.0, due - loop.time()))
+        due = max(due + interval, loop.time())
+        body: dict[str, Any] = {
+            "metadata": {"name": name},
+            "data": {"written_at": repr(time.monotonic())},
+        }
+        headers = {"Content-Type": "application/json"}
+        async with session.put(path, data=json.dumps(body), headers=headers) as response:
+            await response.read()
+            response.raise_for_status()

@@ -1,0 +1,28 @@
+"""What is measured against, and how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.cluster import Cluster
+
+__all__ = ["Plan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The cluster, and the sizes of the measurements."""
+
+    cluster: Cluster
+    pod_count: int
+    token: str
+    rounds: int = 5
+    rest_seconds: float = 6.0
+    subscriptions: int = 1000
+    connections: int = 20
+    informers: int = 100
+
+    @property
+    def watch_task(self) -> dict[str, str]:
+        """What a worker needs to know to watch for itself."""
+        return {"api_ca_file": str(self.cluster.ca_file), "token": self.token}
