@@ -21,7 +21,7 @@ from watchcache_server.kubernetes.served import Served
 from watchcache_server.kubernetes.tls import TlsMaterial
 from watchcache_server.kubernetes.transport import Limits, Response
 
-LIMITS = Limits(connect_seconds=2.0, response_seconds=2.0, idle_seconds=2.0)
+LIMITS = Limits(connect_seconds=5.0, response_seconds=5.0, idle_seconds=2.0)
 
 
 @pytest.fixture

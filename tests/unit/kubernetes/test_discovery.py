@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
@@ -14,6 +16,7 @@ from tests.unit.kubernetes.clock import Clock, Recorder
 from tests.unit.kubernetes.discovery_documents import DEPLOYMENTS, USUAL, Kind, Version
 from tests.unit.kubernetes.discovery_documents import Served as Documents
 from watchcache_server.kubernetes.access import ApiAccess
+from watchcache_server.kubernetes.answers import Answer
 from watchcache_server.kubernetes.credentials import StaticToken
 from watchcache_server.kubernetes.discovery import Discovery
 from watchcache_server.kubernetes.errors import (
@@ -21,6 +24,7 @@ from watchcache_server.kubernetes.errors import (
     DiscoveryUnreadableError,
     StatusError,
 )
+from watchcache_server.kubernetes.requests import Request
 from watchcache_server.kubernetes.served import (
     DiscoveryFailed,
     NotServed,
@@ -178,17 +182,38 @@ async def test_an_old_catalog_is_read_again(
     assert api.asked("/apis") == 2
 
 
-async def test_readings_keep_their_distance(api: ApiDouble, clock: Clock) -> None:
+class Canned:
+    """Access to a server that answers at once, without a network, and keeps the times."""
+
+    cluster = "dev"
+
+    def __init__(self, versions: Sequence[Version]) -> None:
+        documents = Documents(list(versions))
+        self.bodies = {
+            "/api": documents.aggregated(is_core=True),
+            "/apis": documents.aggregated(is_core=False),
+        }
+        self.asked_at: list[float] = []
+
+    async def call(self, request: Request, *, limit_bytes: int) -> Answer:
+        if request.path == "/api":
+            self.asked_at.append(asyncio.get_running_loop().time())
+        return Answer(200, {}, json.dumps(self.bodies[request.path]).encode())
+
+
+@pytest.mark.looptime
+async def test_readings_keep_their_distance() -> None:
     """A flood of unknown kinds costs the API server one reading in each interval."""
-    publish(api, USUAL)
-    own = ApiAccess(api.transport(), StaticToken("own"), identity="the service")
-    discovery = Discovery(own, min_interval_seconds=0.2)
-    loop = asyncio.get_running_loop()
-    started = loop.time()
-    for _ in range(3):
-        await discovery.resolve("", "v1", "pods", max_age_seconds=0)
-    assert loop.time() - started >= 0.35
-    assert api.asked("/apis") == 3
+    canned, loop = Canned(USUAL), asyncio.get_running_loop()
+    discovery = Discovery(
+        cast("ApiAccess", canned), min_interval_seconds=2, miss_seconds=0.5, clock=loop.time
+    )
+    for number in range(10):
+        await discovery.resolve("example.com", "", f"Kind{number}")
+        await asyncio.sleep(0.6)
+    gaps = [after - before for before, after in itertools.pairwise(canned.asked_at)]
+    assert len(gaps) > 3
+    assert min(gaps) >= 2 - 1e-6
 
 
 FAILURES: dict[str, tuple[str, dict[str, Any], type[Exception]]] = {
@@ -258,6 +283,17 @@ async def test_a_group_that_is_down_disturbs_no_other(
     assert isinstance(found, DiscoveryFailed)
     assert "metrics.k8s.io/v1beta1" in str(found.error)
     assert recorder.heard[-1][:2] == ("discovery", "partial")
+
+
+async def test_a_malformed_list_of_groups_is_a_failure(
+    discovery: Discovery, api: ApiDouble
+) -> None:
+    """Without it nothing can be told of any group."""
+    publish(api, USUAL, is_legacy=True)
+    api.answer("/apis", {"kind": "APIResourceList"})
+    found = await discovery.resolve("apps", "", "Deployment")
+    assert isinstance(found, DiscoveryFailed)
+    assert "/apis" in str(found.error)
 
 
 async def test_a_malformed_piece_of_legacy_discovery_is_only_its_own(

@@ -35,7 +35,7 @@ from watchcache_server.kubernetes.tls import TlsMaterial
 from watchcache_server.kubernetes.transport import Endpoint, Limits
 
 PING = get_request("/ping")
-QUICK = Limits(connect_seconds=0.3, response_seconds=0.3, idle_seconds=0.3)
+QUICK = Limits(connect_seconds=2, response_seconds=0.2)
 
 
 async def test_a_request_carries_what_it_should_and_nothing_else(api: ApiDouble) -> None:
@@ -149,32 +149,11 @@ async def test_a_silent_body_ends_with_an_idle_error(api: ApiDouble) -> None:
 
     api.routes["/ping"] = stream
     transport = api.transport()
-    async with await transport.open(Request(path="/ping", idle_seconds=0.1), None) as response:
+    async with await transport.open(Request(path="/ping", idle_seconds=1), None) as response:
         assert await response.read_chunk() == b"first\n"
-        with pytest.raises(BodyIdleError, match=r"nothing arrived for 0\.1 s"):
+        with pytest.raises(BodyIdleError, match=r"nothing arrived for 1 s"):
             await response.read_chunk()
     ends.set()
-
-
-async def test_time_in_which_nobody_reads_is_not_idle(api: ApiDouble) -> None:
-    """A reader that is busy with what it has read does not lose its connection for that."""
-    may_go_on = asyncio.Event()
-
-    async def stream(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        await response.write(b"first\n")
-        await may_go_on.wait()
-        await response.write(b"second\n")
-        return response
-
-    api.routes["/ping"] = stream
-    transport = api.transport()
-    async with await transport.open(Request(path="/ping", idle_seconds=0.2), None) as response:
-        assert await response.read_chunk() == b"first\n"
-        await asyncio.sleep(0.5)
-        may_go_on.set()
-        assert await response.read_chunk() == b"second\n"
 
 
 @asynccontextmanager
