@@ -376,7 +376,7 @@ class WatchResponse(_message.Message):
 
     @_builtins.property
     def synced(self) -> Global___Synced:
-        """The snapshot is complete."""
+        """The receiver holds the present state."""
 
     @_builtins.property
     def bookmark(self) -> Global___Bookmark:
@@ -479,8 +479,10 @@ Global___EventBatch: _TypeAlias = EventBatch  # noqa: Y015
 
 @_typing.final
 class Synced(_message.Message):
-    """Synced ends a snapshot. It is sent when every informer in view has been loaded or has failed; those
-    that failed were named by SourceStatus, and what they hold later comes as ADDED.
+    """Synced says that the receiver holds the present state. It is sent once in a stream, and once more
+    after each Reset: at the end of a snapshot, or in a resumed stream when all that was missed has been
+    sent; but not before every informer in view has been loaded or has failed. Those that failed were
+    named by SourceStatus, and what they hold later comes as ADDED.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
