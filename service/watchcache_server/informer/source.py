@@ -373,11 +373,17 @@ class Source:
         self._ahead.discard(key)
 
     def run_ahead(self, entry: Entry) -> None:
-        """Hold the entry of another source, which is newer than what this one has read so far."""
+        """Hold the entry of another source, which is newer than what this one has read so far.
+
+        Under a selector it may be one that this source will never read.
+        """
         own = msgspec.structs.replace(entry)
         own.recode(self._training.codec)
         self._live.put(own)
-        self._ahead.add((own.namespace, own.name))
+        key = (own.namespace, own.name)
+        self._ahead.add(key)
+        if self.spec.is_selecting:
+            self._doubts[key] = _Doubt(own, final_state_unknown=True)
 
     # Compression
 

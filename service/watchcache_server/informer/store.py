@@ -117,16 +117,21 @@ class Store:
 
     def apply(self, source: Source, deltas: Iterable[Delta], read_at: float) -> None:
         """Apply changes of a live stream."""
-        self._record(source, source.apply(deltas, self._successors(source)), read_at)
+        successors = self._successors(source)
+        predecessors = self.predecessors(source)
+        # One by one where a predecessor may know the object: what a change is depends on that.
+        for part in ([delta] for delta in deltas) if predecessors else (deltas,):
+            self._record(source, source.apply(part, successors), predecessors, read_at)
 
     def commit(self, source: Source, read_at: float) -> None:
         """End a sync. After a first one, objects of retiring sources pass over to this one."""
         effects = source.commit(self._successors(source))
+        predecessors = self.predecessors(source)
         if effects is not None:
-            self._record(source, effects, read_at)
-        elif any(predecessor.table.count for predecessor in self.predecessors(source)):
+            self._record(source, effects, predecessors, read_at)
+        elif any(predecessor.table.count for predecessor in predecessors):
             self._mark(source, EventKind.MODIFIED, read_at)
-            self._append(source, take_over(source, self.predecessors(source)), read_at)
+            self._append(source, take_over(source, predecessors), read_at)
         elif source.table.count:
             self._mark(source, EventKind.ADDED, read_at)
             for entry in source.table:
@@ -166,14 +171,14 @@ class Store:
             if other.number > source.number and other.may_share_objects(source)
         ]
 
-    def _record(self, source: Source, effects: list[Effect], read_at: float) -> None:
+    def _record(
+        self, source: Source, effects: list[Effect], predecessors: list[Source], read_at: float
+    ) -> None:
         """Record what was read from the API server, of which a predecessor may know already."""
-        predecessors = self.predecessors(source) if effects else []
-        if predecessors:
-            effects, has_moved = pass_on(source, predecessors, effects)
-            if has_moved:
-                self._mark(source, EventKind.MODIFIED, read_at)
-        self._append(source, effects, read_at)
+        told, has_moved = pass_on(source, predecessors, effects)
+        if has_moved:
+            self._mark(source, EventKind.MODIFIED, read_at)
+        self._append(source, told, read_at)
 
     def _mark(self, source: Source, kind: EventKind, read_at: float) -> None:
         """Record something about a whole source: see `Change`."""

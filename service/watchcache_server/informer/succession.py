@@ -43,8 +43,11 @@ def pass_on(
 ) -> tuple[list[Effect], bool]:
     """Take those objects over that a later change has added and a predecessor still holds.
 
-    Returns what remains to be told, and whether any object was taken over.
+    No object may have more than one change among `effects`. Returns what remains to be told, and
+    whether any object was taken over.
     """
+    if not predecessors:
+        return list(effects), False
     told: list[Effect] = []
     has_moved = False
     for effect in effects:

@@ -252,6 +252,30 @@ def test_new_source_catches_up_with_what_it_took_over(
     assert scene.told() == expected
 
 
+def test_object_ahead_of_a_selecting_source_is_asked_for() -> None:
+    """It may have ceased to match since the new source read, which then never hears of it."""
+    scene = Scene(WIDE, SELECTING, HELD)
+    assert scene.sync(item(uid="uid-1", version="8")) == []
+    [subject] = scene.new.unverified
+    assert subject == Unverified("team-a", "web", "uid-1")
+    scene.store.resolve(scene.new, subject, 3.0, is_deleted=False)
+    assert scene.told() == [(LEFT, "uid-1", "10")]
+
+
+def test_several_changes_of_an_object_left_behind_come_at_once() -> None:
+    """Each is judged by what is known when it comes, though they were read in one piece."""
+    scene = Scene(WIDE, NARROW)
+    versions = ["9", "10", "11", "12"]
+    born, *changed = [item("born", uid="uid-9", version=version) for version in versions]
+    first = [Upsert(born, is_addition=True), *map(Upsert, changed[:1])]
+    scene.store.apply(scene.old, first, 2.0)
+    assert scene.told() == [(ADDED, "uid-9", "9"), (MODIFIED, "uid-9", "10")]
+    assert scene.sync() == []
+    scene.store.apply(scene.new, [first[0], *map(Upsert, changed)], 3.0)
+    assert scene.told() == [(MODIFIED, "uid-9", "11"), (MODIFIED, "uid-9", "12")]
+    assert scene.end() == []
+
+
 def test_entry_that_is_taken_over_leaves_its_dictionary_behind() -> None:
     """A dictionary serves one source alone; the entry is compressed anew, as one of its own."""
     scene = Scene(WIDE, NARROW, HELD)
