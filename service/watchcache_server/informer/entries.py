@@ -59,6 +59,14 @@ class Entry(msgspec.Struct, gc=False, eq=False):
         """Return the JSON object."""
         return self.codec.decompress(self.stored)
 
+    def is_same_form(self, other: Entry) -> bool:
+        """Tell whether both are one object at one resourceVersion in one API version."""
+        return (self.uid, self.resource_version, self.version) == (
+            other.uid,
+            other.resource_version,
+            other.version,
+        )
+
     def recode(self, codec: Codec) -> int:
         """Compress the body with another codec; return by how many bytes it grew."""
         before = len(self.stored)

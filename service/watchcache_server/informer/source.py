@@ -336,12 +336,16 @@ class Source:
             else:
                 yield Effect(EventKind.DELETED, live, live.labels, final_state_unknown=True)
         for entry, before in staged.unlike(self.table):
-            if before is not None and before.uid == entry.uid:
-                yield Effect(EventKind.MODIFIED, entry, before.labels)
-                continue
-            if before is not None:
+            if before is None:
+                yield Effect(EventKind.ADDED, entry)
+            elif before.uid != entry.uid:
                 yield Effect(EventKind.DELETED, before, before.labels, final_state_unknown=True)
-            yield Effect(EventKind.ADDED, entry)
+                yield Effect(EventKind.ADDED, entry)
+            elif before.is_same_form(entry):
+                # The stream brought it after it was staged.
+                entry.revision = before.revision
+            else:
+                yield Effect(EventKind.MODIFIED, entry, before.labels)
 
     def purge(self, reason: LeftReason) -> list[Effect]:
         """Drop every object and what was learned from them; the source is unsynced again."""

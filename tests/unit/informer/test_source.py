@@ -408,6 +408,17 @@ def test_what_happens_during_a_sync_is_part_of_the_difference() -> None:
     assert told(source.commit()) == [(ADDED, "uid-1", "5")]
 
 
+def test_object_that_the_stream_brought_after_it_was_staged_is_not_told_again() -> None:
+    """It is the same at the end of the sync as on the stream."""
+    source = synced()
+    source.stage([HELD])
+    [effect] = source.apply([Upsert(HELD)])
+    effect.entry.revision = 7
+    assert source.commit() == []
+    [entry] = source.table
+    assert entry.revision == 7
+
+
 def test_purge_tells_of_every_object_in_order() -> None:
     """All is LEFT for the reason given, nothing is DELETED, and the source begins anew."""
     source = synced(item("b", labels={"x": "1"}), item("a"), item("c", namespace="other"))
