@@ -1,10 +1,10 @@
 """From a checked kubeconfig context, or the environment of a pod, to what a connection is made of.
 
 The one place that touches kubernetes_asyncio: its loaders resolve the context (server, relative
-paths, CA and certificate files, TLS server name, proxy, token) into an explicit Configuration; its
+paths, CA and certificate files, verification, TLS server name) into an explicit Configuration; its
 global default is never set and its models are never used. What it would write to temporary files
-(certificate and key data), read only once (token files) or run without a limit (plugins) is taken
-out before and done here.
+(certificate and key data), read only once (token files), run without a limit (plugins) or leave out
+in older versions (proxies) is taken out before and done here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from watchcache_server.kubernetes.tls import TlsMaterial
 
 __all__ = ["ConnectionConfig", "load_context", "load_in_cluster"]
 
-_OWN_CLUSTER_FIELDS: Final = frozenset({"certificate-authority-data", "extensions"})
+_OWN_CLUSTER_FIELDS: Final = frozenset({"certificate-authority-data", "proxy-url", "extensions"})
 _OWN_USER_FIELDS: Final = frozenset(
     {"client-certificate-data", "client-key-data", "token", "tokenFile", "exec", "extensions"}
 )
@@ -90,7 +90,7 @@ async def load_context(config: ContextConfig) -> ConnectionConfig:
         url=url,
         tls=_tls_material(config, configuration) if is_tls else None,
         tls_server_name=configuration.tls_server_name or None,
-        proxy_url=configuration.proxy or None,
+        proxy_url=config.cluster.get("proxy-url") or None,
         token=config.user.get("token") or None,
         token_file=config.file(config.user, "tokenFile"),
         plugin=_plugin(config) if config.user.get("exec") else None,

@@ -106,6 +106,40 @@ async def test_the_environment_names_no_proxy(
         assert response.status == 200
 
 
+async def test_the_proxy_of_the_endpoint_carries_the_connection(api: ApiDouble) -> None:
+    """TLS goes through it end to end: the proxy sees an address and its own password only."""
+    heard: list[bytes] = []
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        host, _, port = heard[0].split()[1].decode().partition(":")
+        far_reader, far_writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        async with asyncio.TaskGroup() as pumps:
+            pumps.create_task(pump(reader, far_writer))
+            pumps.create_task(pump(far_reader, writer))
+
+    api.answer("/ping", {})
+    server = await asyncio.start_server(tunnel, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    transport = api.transport(proxy_url=f"http://me:hush@127.0.0.1:{port}")
+    async with await transport.open(PING, "Bearer secret") as response:
+        assert response.status == 200
+        await response.read()
+    await transport.close()
+    server.close()
+    await asyncio.sleep(0.05)
+    assert heard[0].startswith(b"CONNECT 127.0.0.1:")
+    assert b"Proxy-Authorization: Basic " in heard[0]
+    assert b"secret" not in heard[0]
+    assert "Proxy-Authorization" not in api.requests[0].headers
+
+
 async def test_a_proxy_that_is_down_is_told_from_a_server_that_is_down(api: ApiDouble) -> None:
     """The proxy of the kubeconfig is used, and its failure is called its own."""
     (port,) = free_ports(1)
