@@ -9,6 +9,10 @@ walk goes through the sources in order of namespace and name. Each step first de
 that came meanwhile to objects already walked past, then the next objects as they are now. So at
 every step the reader has, of what was walked past, exactly the present state; and a walk needs no
 copy of anything, however slow its reader is.
+
+A reader that lost its stream in the walk of a late source repeats that walk, and may hold objects
+of it that are gone by now. So a repeated walk also delivers the end of objects that it has not come
+to; of some of them its reader never knew.
 """
 
 from __future__ import annotations
@@ -23,7 +27,17 @@ from watchcache_server.informer.source import Source
 from watchcache_server.informer.store import Store
 from watchcache_server.model.states import EventKind, LeftReason
 
-__all__ = ["Advance", "Cursor", "Event", "Limits", "Outcome", "Walk", "advance", "begin_snapshot"]
+__all__ = [
+    "Advance",
+    "Cursor",
+    "Event",
+    "Limits",
+    "Outcome",
+    "Walk",
+    "advance",
+    "begin_snapshot",
+    "resume",
+]
 
 
 class Walk(NamedTuple):
@@ -32,13 +46,19 @@ class Walk(NamedTuple):
     sources: tuple[int, ...]
     namespace: str = ""
     name: str = ""
+    is_repeated: bool = False
 
 
 class Cursor(NamedTuple):
-    """A place in the life of a store."""
+    """A place in the life of a store.
+
+    An earlier stream of the same reader may have told of changes up to `told_revision`, which is 0
+    once this one has come so far.
+    """
 
     revision: int
     walk: Walk | None = None
+    told_revision: int = 0
 
 
 class Event(NamedTuple):
@@ -77,6 +97,11 @@ class Advance(NamedTuple):
     oldest_read_at: float | None
 
 
+def resume(store: Store, revision: int) -> Cursor:
+    """Return the cursor of a reader that comes back, to which all up to `revision` was told."""
+    return Cursor(revision, told_revision=store.revision if store.revision > revision else 0)
+
+
 def begin_snapshot(store: Store, wanted: Filter) -> Cursor:
     """Return the cursor from which the whole present state is delivered."""
     numbers = tuple(source.number for source in store.sources(wanted) if source.is_synced)
@@ -92,6 +117,7 @@ class _Step:
         self.limits = limits
         self.revision = cursor.revision
         self.walk = cursor.walk
+        self.told_revision = cursor.told_revision
         self.events: list[Event] = []
         self.raw_bytes = 0
         self.scanned = 0
@@ -137,19 +163,23 @@ class _Step:
             return
         if change.kind is EventKind.MODIFIED:
             self.is_lost = self.walk is not None
-        elif self.walk is None:
-            self.walk = Walk((source.number,))
-        elif self.walk.sources[0] == source.number:
-            self.walk = Walk(self.walk.sources)
-        elif source.number not in self.walk.sources:
-            self.walk = self.walk._replace(sources=(*self.walk.sources, source.number))
+            return
+        walk = self.walk or Walk((source.number,))
+        if walk.sources[0] == source.number:
+            walk = walk._replace(namespace="", name="")
+        elif source.number not in walk.sources:
+            walk = walk._replace(sources=(*walk.sources, source.number))
+        is_repeated = walk.is_repeated or change.revision <= self.told_revision
+        self.walk = walk._replace(is_repeated=is_repeated)
 
     def _seen(self, change: Change, entry: Entry) -> Event | None:
         """Return the change as this reader sees it, or None."""
         source = change.source
-        if not self._is_walked(source, entry) or not self.wanted.passes_source(source):
-            return None
         wanted = self.wanted
+        is_walked = self._is_walked(source, entry)
+        is_repeated = self.walk is not None and self.walk.is_repeated
+        if not (is_walked or is_repeated) or not wanted.passes_source(source):
+            return None
         kind = change.kind
         reason = change.left_reason
         if not wanted.passes_all_objects:
@@ -165,6 +195,8 @@ class _Step:
                 kind, reason = EventKind.LEFT, LeftReason.SELECTION
             else:
                 return None
+        if not is_walked and kind not in (EventKind.DELETED, EventKind.LEFT):
+            return None
         return Event(kind, source, entry, change.revision, reason, change.final_state_unknown)
 
     def _is_walked(self, source: Source, entry: Entry) -> bool:
@@ -182,7 +214,7 @@ class _Step:
             if source is not None and not self._walk_source(source, self.walk):
                 return False
             rest = self.walk.sources[1:]
-            self.walk = Walk(rest) if rest else None
+            self.walk = Walk(rest, is_repeated=self.walk.is_repeated) if rest else None
         return True
 
     def _walk_source(self, source: Source, walk: Walk) -> bool:
@@ -194,7 +226,7 @@ class _Step:
                 if self.is_full(entry.raw_size):
                     return False
                 self.add(Event(EventKind.ADDED, source, entry, entry.revision, None, False), None)
-            self.walk = Walk(walk.sources, entry.namespace, entry.name)
+            self.walk = walk._replace(namespace=entry.namespace, name=entry.name)
         return True
 
 
@@ -216,9 +248,10 @@ def advance(
     is_done = step.follow_history() and step.follow_walk()
     if step.is_lost:
         return Advance((), cursor, Outcome.EXPIRED, None)
+    told_revision = cursor.told_revision if cursor.told_revision > step.revision else 0
     return Advance(
         tuple(step.events),
-        Cursor(step.revision, step.walk),
+        Cursor(step.revision, step.walk, told_revision),
         Outcome.AT_HEAD if is_done else Outcome.MORE,
         step.oldest_read_at,
     )

@@ -19,7 +19,7 @@ from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.resume import ResumeToken, TokenError, extension_digest
-from watchcache_server.informer.subscription import Cursor, Outcome, begin_snapshot
+from watchcache_server.informer.subscription import Cursor, Outcome, begin_snapshot, resume
 from watchcache_server.model.errors import (
     ExtensionNotFoundError,
     InvalidRequestError,
@@ -175,7 +175,7 @@ def _start(extension: Extension, wanted: Filter, token: bytes) -> _Start:
         raise _token_error("is ahead of this extension; it was made up")
     if not store.history.covers(found.revision):
         return _Start(snapshot, is_resumed=False, reset=pb.RESET_REASON_HISTORY_EXPIRED)
-    return _Start(Cursor(found.revision), is_resumed=True, reset=None)
+    return _Start(resume(store, found.revision), is_resumed=True, reset=None)
 
 
 def _token_error(problem: str) -> InvalidRequestError:
