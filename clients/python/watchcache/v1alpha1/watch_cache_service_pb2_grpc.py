@@ -124,7 +124,8 @@ class WatchCacheServiceServicer(object):
         sends a fresh snapshot.
         - Bookmarkable: Bookmark promises that all before it was sent.
         Over reconnects each change is delivered at least once: keep the newest token whose messages were
-        applied.
+        applied. Until Synced a resumed stream may also say DELETED or LEFT of an object that the receiver
+        does not hold: pass over it.
 
         After Started(SNAPSHOT) and after Reset, collect the events up to Synced and then replace what was
         held by them; objects that are not among them are no longer in view, and nothing is said of why.
