@@ -30,12 +30,20 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `resource` is the plural name with its group. `namespace` is empty for all namespaces.
     `service_account` is `namespace/name`, or empty when the cluster's own credentials are used.
+    `is_scope_open` says that the namespace counts only if the kind turns out to be namespaced.
     """
 
     cluster: str
     resource: str
     namespace: str
     service_account: str
+    is_scope_open: bool = False
+
+    def scoped(self, *, is_namespaced: bool) -> Subject:
+        """Return what is watched, now that it is known whether the kind is namespaced."""
+        if self.is_scope_open and not is_namespaced:
+            return msgspec.structs.replace(self, namespace="")
+        return self
 
     @property
     def place(self) -> str:

@@ -1,6 +1,6 @@
 """Errors: the ways in which bytes from an API server can be wrong, one class each.
 
-Every fault ends the request it was met in and nothing else: the position stays, the store stays,
+Every one ends the request it was met in and nothing else: the position stays, the store stays,
 and the reflector decides whether to ask again. Texts never hold a part of an object.
 """
 
@@ -24,7 +24,7 @@ __all__ = [
 class DataError(Exception):
     """What was received cannot be used; `reason` is stable and fit for a metric label."""
 
-    reason: ClassVar[str] = "data_fault"
+    reason: ClassVar[str] = "data_error"
 
 
 class OverLimitError(DataError):

@@ -227,7 +227,9 @@ class Following(Recovery):
         """Ask the server where it is: it sent a bookmark from the past."""
         self._outbox.add(Count("watch_ended", "old_bookmark"))
         self._close()
+        self._proven()
         self._plan.suspects_rewind = True
+        self._lose_contact(Reason.SERVER_BEHIND, "a bookmark is older than what is known")
         self._wait()
 
     def _break_off(self, event: StreamError | Broken) -> None:

@@ -4,25 +4,29 @@ One reflector follows one resource in one scope of one cluster. The shell tells 
 performs what it returns, in order::
 
     reflector = Reflector(subject=..., settings=ReflectorSettings())
-    effects = reflector.start(now=clock(), jitter=random())
+    reflector.start(now=clock(), jitter=random())
     # [SetState(SYNCING), Discover(is_fresh=False)]
-    reflector.on_discovered(resource, ...)            # [Watch(send_initial_events=True, ...)]
-    reflector.on_opened(...)                          # the watch was answered with 200
-    reflector.on_events(stream.feed(chunk), ...)      # [Stage([...])], ..., [CommitSync(...),
-    SetState(LIVE)] reflector.on_events(stream.feed(chunk), ...)      # [Apply([...], "1234")]
-    reflector.on_events(stream.finish(), ...)         # at a clean end, what was left
-    reflector.on_eof(...)                             # [Watch(resource_version="1234", ...)]
+    reflector.on_discovered(resource, ...)
+    # [Watch(resource_version="", send_initial_events=True, ...)]
+    reflector.on_opened(...)  # the watch was answered with 200
+    # [Wait(30.0)]
+    reflector.on_events(stream.feed(chunk), ...)
+    # [Stage([...])], and at the end [CommitSync("1200"), SetState(LIVE), Wait(...)]
+    reflector.on_events(stream.feed(chunk), ...)
+    # [Apply([...], "1234")]
+    reflector.on_events(stream.finish(), ...)  # at a clean end, what was left
+    reflector.on_eof(...)
+    # [Watch(resource_version="1234", ...)]
 
 The contract with the shell:
 
-- one request at a time: a request effect is answered by exactly one of `on_discovered`, `on_token`,
-  `on_answer` (any HTTP answer but a usable 200), `on_failure` (none, or broken off), `on_broken` (a
-  DataError while reading a list), or by its good course: `on_items`... `on_listed` for a list,
+- one request at a time: a request is answered by exactly one of `on_discovered`, `on_token`,
+  `on_answer` (any HTTP answer but a usable 200), `on_failure` (none, or broken off), `on_broken`
+  (a DataError while reading a list), or by its good course: `on_items`... `on_listed` for a list,
   `on_opened`, `on_events`... `on_eof` for a watch;
 - no input of a request comes in after `CloseStream`, or after the input that ended it;
 - `on_token` with a problem may answer any request: there was nothing to ask with;
-- `Wait` sets the one timer anew; when it fires, `on_timer`. Firing early or for nothing does no
-harm;
+- `Wait` sets the one timer anew; when it fires, `on_timer`. Firing for nothing does no harm;
 - every input takes `now` in monotonic seconds and `jitter` in [0, 1).
 
 What it decides: positions, list or watch, errors (`answers`), waits, states. What it leaves to the
@@ -62,14 +66,24 @@ class Reflector(Following):
     """Follows one resource in one scope of one cluster."""
 
     def __init__(
-        self, *, subject: Subject, settings: ReflectorSettings, list_seconds: float = 0.0
+        self,
+        *,
+        subject: Subject,
+        settings: ReflectorSettings,
+        list_seconds: float = 0.0,
+        holds_objects: bool = False,
     ) -> None:
         """Make a reflector that has not started.
 
         `list_seconds` is for how long yet, by a `Remember`, this resource must be listed.
+        `holds_objects` says that the store holds those of a reflector before this one.
         """
         super().__init__(subject=subject, settings=settings)
+        self._asked = subject
         self._list_seconds = list_seconds
+        if holds_objects:
+            self._is_synced = True
+            self._set_syncing(Reason.RELISTING, "the informer was started again")
         self._on_due = {
             Deadline.PURGE: self._purge_revoked,
             Deadline.INITIAL: self._check_initial,
@@ -88,6 +102,11 @@ class Reflector(Following):
     def condition(self) -> Condition:
         """The state, and why."""
         return self._condition
+
+    @property
+    def is_syncing(self) -> bool:
+        """Whether the request under way loads all objects."""
+        return self._doing in (Doing.LIST, Doing.INITIAL_WATCH)
 
     @property
     def resource_version(self) -> str:
@@ -146,6 +165,7 @@ class Reflector(Following):
             if isinstance(found, NotServed):
                 self._lose_kind(found.message)
             else:
+                self._subject = self._asked.scoped(is_namespaced=found.is_namespaced)
                 self._find(found)
         return self._leave()
 

@@ -40,7 +40,7 @@ def test_a_failed_transport_keeps_the_position(reason: str, is_synced: bool) -> 
 @pytest.mark.parametrize("code", [500, 502, 503, 504])
 @pytest.mark.parametrize("is_synced", [True, False])
 def test_a_server_error_keeps_the_position(code: int, is_synced: bool) -> None:
-    """1.5: 5xx: keep the data, back off, say what the server said."""
+    """Row 40: 5xx: keep the data, back off, say what the server said, and never stop trying."""
     shell = reconnecting() if is_synced else Shell().start()
     asked = shell.request
     shell.answer(code, message="conversion webhook failed")

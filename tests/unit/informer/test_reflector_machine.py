@@ -124,7 +124,7 @@ class ReflectorMachine(RuleBasedStateMachine):
                 self.check_version(effect.resource_version)
             elif isinstance(effect, Apply):
                 self.check_version(effect.resource_version)
-        if LeftReason.KIND_GONE in purges or shell.state is SourceState.GONE:
+        if not shell.reflector._plan.position.version:
             self.floor = ""
         if is_progress:
             self.asked_in_a_row = 0

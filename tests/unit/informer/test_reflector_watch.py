@@ -72,7 +72,7 @@ def test_events_of_a_chunk_are_one_change_of_the_store() -> None:
     ],
 )
 def test_every_live_event_moves_the_position(events: list[WatchEvent], version: str) -> None:
-    """1.1: the next watch starts behind the last live event, and never further back."""
+    """Row 23: the next watch starts behind the last live event, and never further back."""
     shell = watching().events(*events)
     assert shell.version == version
     assert shell.eof().watch.resource_version == version
@@ -147,7 +147,7 @@ def test_a_server_that_does_not_end_a_watch_is_left() -> None:
 
 
 def test_a_clean_end_is_followed_at_once() -> None:
-    """1.4: rewatch at the last version; no wait, no change of state."""
+    """Row 41: rewatch at the last version; no wait, no change of state."""
     shell = watching().events(modified("a", "11")).pass_time(24.0).eof()
     assert shell.watch.resource_version == "11"
     assert shell.effects == [Count("watch_ended", "eof"), shell.request]
@@ -272,7 +272,7 @@ def test_nothing_is_opened_again_where_nothing_runs() -> None:
 
 
 def test_an_expired_version_is_listed_anew() -> None:
-    """Rows 1, 2 and 4: 410 in the stream is hidden from consumers."""
+    """Rows 1, 2, 4 and 62: 410 in the stream is hidden from consumers; close before reopening."""
     shell = watching().events(modified("a", "11"), error(410))
     assert shell.store["a"] == "11", "what came before counts"
     assert shell.has(CloseStream)
@@ -429,5 +429,6 @@ def test_a_bookmark_from_the_past_asks_the_server() -> None:
     assert shell.version == "11"
     assert shell.has(CloseStream)
     assert shell.wait == 0.8
+    assert (shell.state, shell.reason) == (SourceState.STALE, "SERVER_BEHIND")
     assert shell.retry().request == List(limit=1)
     assert shell.listed("11").watch.resource_version == "11"
