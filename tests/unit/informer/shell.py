@@ -108,6 +108,8 @@ class Shell:
         list_seconds: float = 0.0,
         jitter: float = 0.0,
         settings: ReflectorSettings | None = None,
+        is_scope_open: bool = False,
+        holds_objects: bool = False,
     ) -> None:
         self.reflector = Reflector(
             subject=Subject(
@@ -115,9 +117,11 @@ class Shell:
                 resource="pods",
                 namespace=namespace,
                 service_account="team-a/shop",
+                is_scope_open=is_scope_open,
             ),
             settings=settings or ReflectorSettings(),
             list_seconds=list_seconds,
+            holds_objects=holds_objects,
         )
         self.now = 1000.0
         self.jitter = jitter

@@ -122,6 +122,16 @@ def test_a_namespace_on_a_cluster_scoped_kind_is_said() -> None:
     assert shell.retry().discovered().watch.send_initial_events
 
 
+def test_an_open_scope_is_that_of_the_kind() -> None:
+    """A namespace that counts only for namespaced kinds is no fault, and is not named for others."""
+    nodes = ServedResource("", "v1", "nodes", "Node", False, PODS.verbs)
+    shell = Shell(namespace="team-a", is_scope_open=True).started().discovered(nodes)
+    assert shell.watch.send_initial_events
+    assert "namespace team-a" not in shell.failure("refused").message
+    pods = Shell(namespace="team-a", is_scope_open=True).start()
+    assert "namespace team-a" in pods.failure("refused").message
+
+
 def test_all_namespaces_of_a_cluster_scoped_kind_are_fine() -> None:
     """Without a namespace the scope is the cluster."""
     nodes = ServedResource("", "v1", "nodes", "Node", False, PODS.verbs)

@@ -21,6 +21,7 @@ from watchcache_server.informer.effects import (
     DiscardSync,
     Discover,
     List,
+    Purge,
     Remember,
     SetState,
     Stage,
@@ -33,8 +34,9 @@ from watchcache_server.informer.errors import (
     StatusAnswerError,
     TruncatedListError,
 )
+from watchcache_server.informer.inputs import NotServed
 from watchcache_server.informer.statuses import StatusFields
-from watchcache_server.model.states import SourceState
+from watchcache_server.model.states import LeftReason, SourceState
 
 LISTING = 3600.0
 INITIAL = Watch(
@@ -374,6 +376,32 @@ def test_an_undecodable_initial_watch_is_listed_the_third_time() -> None:
         assert shell.request == INITIAL
         shell.opened().events(added("a", "3"), Broken(MalformedError("bad"))).retry()
     assert shell.request == List(limit=500)
+
+
+# Taking over
+
+
+def test_objects_of_a_reflector_before_are_stale_until_synced() -> None:
+    """What the store holds is served as what it is; the first sync is its difference."""
+    shell = Shell(holds_objects=True).start()
+    assert (shell.state, shell.reason) == (SourceState.STALE, "RELISTING")
+    assert shell.request == INITIAL
+    assert shell.failure("refused").state is SourceState.STALE
+    assert shell.retry().sync(added("a", "3")).state is SourceState.LIVE
+
+
+def test_objects_of_a_reflector_before_leave_with_their_kind() -> None:
+    """They are under the same rules as any other."""
+    shell = Shell(holds_objects=True).started().discovered(NotServed())
+    assert Purge(LeftReason.KIND_GONE) in shell.effects
+
+
+def test_a_load_of_all_objects_is_known_as_one() -> None:
+    """The shell bounds how many of them run at once."""
+    shell = Shell().start()
+    assert shell.reflector.is_syncing
+    assert not shell.sync().reflector.is_syncing
+    assert listing().reflector.is_syncing
 
 
 # Relists
