@@ -123,7 +123,7 @@ def test_a_namespace_on_a_cluster_scoped_kind_is_said() -> None:
 
 
 def test_an_open_scope_is_that_of_the_kind() -> None:
-    """A namespace that counts only for namespaced kinds is no fault, and is not named for others."""
+    """A namespace that counts for namespaced kinds only is no fault and not named for others."""
     nodes = ServedResource("", "v1", "nodes", "Node", False, PODS.verbs)
     shell = Shell(namespace="team-a", is_scope_open=True).started().discovered(nodes)
     assert shell.watch.send_initial_events
