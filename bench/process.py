@@ -26,7 +26,7 @@ class Memory:
     """The resident memory of one process."""
 
     def __init__(self, pid: int) -> None:
-        self._folder = Path("/proc") / str(pid)
+        self.folder = Path("/proc") / str(pid)
 
     @property
     def now_bytes(self) -> int:
@@ -40,15 +40,15 @@ class Memory:
 
     def forget_peak(self) -> None:
         """Let the peak begin anew."""
-        (self._folder / "clear_refs").write_text("5")
+        (self.folder / "clear_refs").write_text("5")
 
     def cpu_seconds(self) -> float:
         """Return the processor time used so far."""
-        values = (self._folder / "stat").read_text().rpartition(")")[2].split()
+        values = (self.folder / "stat").read_text().rpartition(")")[2].split()
         return (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
 
     def _field(self, name: str) -> int:
-        for line in (self._folder / "status").read_text().splitlines():
+        for line in (self.folder / "status").read_text().splitlines():
             if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
         raise WorkerError(f"no {name} in /proc; is this Linux?")

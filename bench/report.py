@@ -22,6 +22,8 @@ from rich.table import Table
 
 __all__ = ["Figure", "Spread", "as_json", "machine", "percentile", "print_table", "versions"]
 
+# A table is read from logs too, where nothing says how wide a line may be.
+_WIDTH: Final = 160
 _DISTRIBUTIONS: Final = (
     "watchcache-server",
     "aiohttp",
@@ -130,7 +132,7 @@ def print_table(figures: Sequence[Figure]) -> None:
             "" if spread is None else f"{_text(spread.least)} .. {_text(spread.most)}",
             "met" if figure.is_met else "NOT MET",
         )
-    Console(soft_wrap=True, highlight=False).print(table)
+    Console(width=_WIDTH, highlight=False).print(table)
 
 
 def _processor() -> str:

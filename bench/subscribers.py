@@ -82,7 +82,7 @@ async def idle(task: dict[str, Any]) -> None:
         await channel.close()
 
 
-class _Latencies:
+class Latencies:
     """When each version came by which way."""
 
     def __init__(self) -> None:
@@ -90,9 +90,11 @@ class _Latencies:
         self._stream: dict[str, tuple[float, float]] = {}
 
     def came_raw(self, version: str) -> None:
+        """Note that the raw watch had it now."""
         self._raw[version] = time.monotonic()
 
     def came(self, version: str, written_at: float) -> None:
+        """Note that the stream had it now, and when it was written."""
         self._stream[version] = (time.monotonic(), written_at)
 
     def take(self) -> dict[str, list[float]]:
@@ -122,7 +124,7 @@ class _TickEvent(msgspec.Struct):
 
 async def latency(task: dict[str, Any]) -> None:
     """Compare a stream with a raw watch."""
-    latencies = _Latencies()
+    latencies = Latencies()
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(_follow_raw(task, latencies)),
@@ -135,7 +137,7 @@ async def latency(task: dict[str, Any]) -> None:
             each.cancel()
 
 
-async def _follow_raw(task: dict[str, Any], latencies: _Latencies) -> None:
+async def _follow_raw(task: dict[str, Any], latencies: Latencies) -> None:
     trust = ssl.create_default_context(cafile=task["api_ca_file"])
     decode = msgspec.json.Decoder(_TickEvent).decode
     headers = {"Authorization": f"Bearer {task['token']}"}
@@ -151,7 +153,7 @@ async def _follow_raw(task: dict[str, Any], latencies: _Latencies) -> None:
                 latencies.came_raw(event.object.metadata.resourceVersion)
 
 
-async def _follow_stream(task: dict[str, Any], latencies: _Latencies) -> None:
+async def _follow_stream(task: dict[str, Any], latencies: Latencies) -> None:
     decode = msgspec.json.Decoder(_Tick).decode
     async with _channel(task) as channel:
         call = _watch(channel, task)
