@@ -14,6 +14,7 @@ comes as it comes and goes back to nothing; by the time of Synced both have to h
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -255,7 +256,7 @@ class HistoryChecker:
         were ever deleted there, whatever else was called DELETED is a violation.
         """
         self._position += 1
-        if not self.is_complete:
+        if self._is_snapshot or self._undo is None:
             self._note(Rule.SNAPSHOT, "the history ends before a snapshot was complete")
         else:
             self._compare_receiver()
@@ -464,15 +465,21 @@ _KINDS = {
 }
 
 
-def records_of(response: service_pb2.WatchResponse) -> Iterator[Record]:
-    """Read a message of the stream; SourceStatus says nothing of objects and gives no record."""
+def records_of(
+    response: service_pb2.WatchResponse, *, reads_labels: bool = False
+) -> Iterator[Record]:
+    """Read a message of the stream; SourceStatus says nothing of objects and gives no record.
+
+    With `reads_labels` the labels are taken from the bodies, where there are any.
+    """
     match response.WhichOneof("response"):
         case "started":
             mode = response.started.mode
             yield Started(is_resumed=mode == service_pb2.START_MODE_RESUMED)
         case "batch":
             batch = response.batch
-            yield Batch(tuple(map(_change, batch.events)), bool(batch.resume_token))
+            changes = tuple(_change(event, reads_labels=reads_labels) for event in batch.events)
+            yield Batch(changes, bool(batch.resume_token))
         case "synced":
             yield Synced(bool(response.synced.resume_token))
         case "bookmark":
@@ -483,8 +490,9 @@ def records_of(response: service_pb2.WatchResponse) -> Iterator[Record]:
             yield Draining(bool(response.draining.resume_token))
 
 
-def _change(event: event_pb2.Event) -> Change:
+def _change(event: event_pb2.Event, *, reads_labels: bool) -> Change:
     thing, key = event.object, event.object.key
+    body = thing.json or thing.metadata_json
     is_left = event.left_reason != event_pb2.LEFT_REASON_UNSPECIFIED
     return Change(
         kind=_KINDS[event.type],
@@ -494,6 +502,7 @@ def _change(event: event_pb2.Event) -> Change:
         revision=event.revision,
         left_reason=event_pb2.LeftReason.Name(event.left_reason) if is_left else "",
         final_state_unknown=event.final_state_unknown,
+        labels=json.loads(body)["metadata"].get("labels", {}) if body and reads_labels else None,
     )
 
 

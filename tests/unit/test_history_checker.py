@@ -396,6 +396,13 @@ def test_labels_are_compared_with_the_selector(
     [
         pytest.param(snapshot(HELD), {WEB: ("uid-1", "1")}, None, None, id="equal"),
         pytest.param(
+            [*snapshot(HELD), Disconnected()],
+            {WEB: ("uid-1", "1")},
+            None,
+            None,
+            id="equal, and then lost",
+        ),
+        pytest.param(
             [*snapshot(HELD), batch(change("DELETED", 2))], {}, {"uid-1"}, None, id="equal, empty"
         ),
         pytest.param(snapshot(), {WEB: ("uid-1", "1")}, None, Rule.NO_GAP, id="lost ADDED"),
@@ -521,6 +528,32 @@ def test_messages_of_the_wire_are_read() -> None:
     ]
     resumed = service_pb2.Started(mode=service_pb2.START_MODE_RESUMED)
     assert list(records_of(service_pb2.WatchResponse(started=resumed))) == [RESUMED]
+
+
+@pytest.mark.parametrize(
+    ("body", "labels"),
+    [
+        pytest.param({"json": b'{"metadata":{"labels":{"tier":"gold"}}}'}, GOLD, id="whole"),
+        pytest.param(
+            {"metadata_json": b'{"metadata":{"labels":{"tier":"gold"}}}'}, GOLD, id="part"
+        ),
+        pytest.param({"json": b'{"metadata":{}}'}, {}, id="none"),
+        pytest.param({}, None, id="no body"),
+    ],
+)
+def test_labels_are_read_where_they_are_wanted(
+    body: dict[str, bytes], labels: dict[str, str] | None
+) -> None:
+    """A selector is checked against the labels in the body that came."""
+    message = event_message(change("ADDED", 1))
+    message.object.MergeFrom(event_pb2.Object(**body))  # type: ignore[arg-type]
+    response = service_pb2.WatchResponse(batch=service_pb2.EventBatch(events=[message]))
+    (record,) = records_of(response, reads_labels=True)
+    assert isinstance(record, Batch)
+    assert record.changes[0].labels == labels
+    (record,) = records_of(response)
+    assert isinstance(record, Batch)
+    assert record.changes[0].labels is None
 
 
 def test_messages_of_the_client_are_read() -> None:
