@@ -9,4 +9,10 @@ from tests.contract.conftest import (  # noqa: F401 (fixtures)
     namespace,
     real_endpoint,
 )
-from tests.e2e.conftest import account, service, service_of, wc  # noqa: F401 (fixtures)
+from tests.e2e.conftest import (  # noqa: F401 (fixtures)
+    account,
+    recorder,
+    service,
+    service_of,
+    wc,
+)

@@ -27,7 +27,7 @@ class _Line:
         """End both halves with a TCP reset, in the middle of whatever is sent."""
         for writer in self._writers:
             sock = writer.get_extra_info("socket")
-            if sock is not None:
+            if sock is not None and sock.fileno() >= 0:
                 linger = struct.pack("ii", 1, 0)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             writer.transport.abort()

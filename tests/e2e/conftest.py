@@ -15,6 +15,7 @@ from tests.contract.conftest import (  # noqa: F401 (fixtures)
     namespace,
     real_endpoint,
 )
+from tests.e2e.recording import Recorder
 from tests.e2e.service import ServiceProcess
 
 ServiceOf = Callable[[Endpoint], ServiceProcess]
@@ -37,6 +38,15 @@ def service_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOf]:
     yield get
     for process in running.values():
         process.stop()
+
+
+@pytest.fixture(autouse=True)
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
+    """Record every watch of the test, and have each history judged by the contract."""
+    recorder = Recorder()
+    monkeypatch.setattr("watchcache.extension.Watch", recorder.watch_type)
+    yield recorder
+    recorder.assert_clean()
 
 
 @pytest.fixture
