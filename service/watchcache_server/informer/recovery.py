@@ -269,7 +269,7 @@ class Recovery:
             return
         if doing.verb not in self._denied:
             self._denied = (doing.verb,)
-        self._set_forbidden(())
+        # What is missing is said once it is known whole: who waits for a state is told it at once.
         self._ask(self._plan.try_other(doing.verb))
 
     def _tried(self, *, is_allowed: bool | None) -> None:

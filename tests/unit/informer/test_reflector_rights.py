@@ -108,9 +108,10 @@ def test_a_list_under_way_that_lacks_a_token_is_dropped() -> None:
 def test_a_forbidden_watch_says_whether_list_is_allowed() -> None:
     """1.5: report verb, resource, namespace; say if list works but watch does not."""
     shell = Shell(namespace="team-a").start().answer(403, message="pods is forbidden")
-    assert shell.state is SourceState.FORBIDDEN
+    assert shell.state is SourceState.SYNCING, "nothing is said before it is known whole"
     assert shell.request == List(limit=1)
     shell.items(item("a", "3")).listed("10")
+    assert shell.state is SourceState.FORBIDDEN
     assert shell.published is not None
     assert shell.published.missing_verbs == ("watch",)
     assert shell.message == (
@@ -201,6 +202,7 @@ def test_one_of_two_rights_that_is_granted_is_seen() -> None:
 def test_a_list_that_is_forbidden_after_a_watch_was_says_so() -> None:
     """What was missing for another request is not claimed for this one."""
     shell = Shell().start().answer(403).listed("10").retry().answer(400).answer(403)
+    shell.opened()
     assert shell.published is not None
     assert shell.published.missing_verbs == ("list",)
 
@@ -330,8 +332,9 @@ def test_the_credentials_of_a_cluster_are_named_where_there_is_no_service_accoun
 def test_a_forbidden_watch_inside_the_stream_counts() -> None:
     """1.4: a proxy may say so."""
     shell = Shell().live().events(error(403))
-    assert shell.state is SourceState.FORBIDDEN
     assert isinstance(shell.request, List)
+    shell.listed("10")
+    assert shell.state is SourceState.FORBIDDEN
 
 
 def test_a_right_to_watch_is_enough() -> None:
