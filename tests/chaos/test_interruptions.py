@@ -17,12 +17,13 @@ from tests.chaos.receiver import Receiver, held_by
 from tests.chaos.world import World
 from tests.contract.api import Api, Endpoint, eventually
 from tests.e2e.acting import grant
-from tests.e2e.recording import Recorder
+from tests.e2e.recording import History, Recorder
 from tests.e2e.service import ServiceProcess
 from tests.history_checker import Batch, Key
 
-_CHANGES = 5000
-_SECONDS = 20.0
+# Changes, seconds, and how many changes the service remembers.
+_LONG = (5000, 20.0, 16_384)
+_FORGETFUL = (1500, 8.0, 48)
 # After each failure an informer waits twice as long, so it is cut off at these shares of the
 # changes only; clients are cut off all the time.
 _UPSTREAM_CUTS = (0.1, 0.3, 0.55, 0.8)
@@ -47,11 +48,13 @@ async def upstream(endpoint: Endpoint) -> AsyncIterator[Proxy]:
 
 @pytest.fixture
 async def far_service(
-    endpoint: Endpoint, upstream: Proxy, tmp_path: Path
+    endpoint: Endpoint, upstream: Proxy, plan: tuple[int, float, int], tmp_path: Path
 ) -> AsyncIterator[ServiceProcess]:
     """Give a service that reaches its API server through that network only."""
     kubeconfig = kubeconfig_through(upstream, endpoint.kubeconfig, tmp_path / "kubeconfig")
-    process = ServiceProcess([f"hub={kubeconfig}"], tmp_path / "service.log")
+    process = ServiceProcess(
+        [f"hub={kubeconfig}"], tmp_path / "service.log", history_changes=plan[2]
+    )
     await asyncio.to_thread(process.start)
     yield process
     await asyncio.to_thread(process.stop)
@@ -76,10 +79,10 @@ async def cut_clients(network: Proxy, chance: random.Random) -> None:
             network.cut()
 
 
-async def cut_informers(network: Proxy, world: World, chance: random.Random) -> None:
+async def cut_informers(network: Proxy, world: World, changes: int, chance: random.Random) -> None:
     """Reset the informers' connections a few times in the course of the changes."""
     for share in _UPSTREAM_CUTS:
-        due = _CHANGES * (share + chance.uniform(0.0, 0.1))
+        due = changes * (share + chance.uniform(0.0, 0.1))
         while world.written < due:  # noqa: ASYNC110 - the world sets no event
             await asyncio.sleep(0.01)
         network.cut()
@@ -109,7 +112,11 @@ def holds(
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "plan", [pytest.param(_LONG, id="long"), pytest.param(_FORGETFUL, id="forgetful")]
+)
 async def test_random_cuts_lose_double_and_disorder_nothing(
+    plan: tuple[int, float, int],
     api: Api,
     namespace: str,
     account: str,
@@ -123,7 +130,10 @@ async def test_random_cuts_lose_double_and_disorder_nothing(
     Two mirrors, one of them with a label filter, and a client that is killed and begins anew from
     its last token end up with exactly what the API server holds, by histories that the checker
     accepts. The API server keeps its history all the time, so that nothing is passed over either.
+    A service that forgets more than it keeps has them begin anew, and the end is the same.
     """
+    changes, seconds, history_changes = plan
+    is_forgetful = history_changes < changes
     await grant(api, namespace, account, "", "configmaps")
     world = World(api, namespace, chance.randrange(1 << 32))
     receiver = Receiver()
@@ -151,9 +161,9 @@ async def test_random_cuts_lose_double_and_disorder_nothing(
             )
             cuts = [
                 group.create_task(cut_clients(downstream, chance)),
-                group.create_task(cut_informers(upstream, world, chance)),
+                group.create_task(cut_informers(upstream, world, changes, chance)),
             ]
-            await world.change(_CHANGES, seconds=_SECONDS)
+            await world.change(changes, seconds=seconds)
             for task in cuts:
                 task.cancel()
             downstream.open()
@@ -167,12 +177,18 @@ async def test_random_cuts_lose_double_and_disorder_nothing(
     for history in recorder.histories:
         expected = golden if history.label_selector else everything
         history.finish(expected, deleted_uids=world.deleted_uids)
-        assert history.checker.resumed_count > 5
-        assert history.checker.reset_count == 0
-    told = {
+        checker = history.checker
+        assert checker.resumed_count + checker.reset_count > 5
+        assert (checker.reset_count > 0) == is_forgetful
+    if not is_forgetful:
+        assert world.versions <= told(recorder.histories[0]), "a state was passed over"
+
+
+def told(history: History) -> set[tuple[str, str]]:
+    """Return uid and resourceVersion of every state that a subscriber was told of."""
+    return {
         (change.uid, change.resource_version)
-        for record in recorder.histories[0].records
+        for record in history.records
         if isinstance(record, Batch)
         for change in record.changes
     }
-    assert world.versions <= told, "a state was passed over, though no history was lost"
