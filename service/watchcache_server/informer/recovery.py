@@ -269,7 +269,9 @@ class Recovery:
             return
         if doing.verb not in self._denied:
             self._denied = (doing.verb,)
-        # What is missing is said once it is known whole: who waits for a state is told it at once.
+        if self._is_synced:
+            self._set_forbidden(())
+        # Whoever waits for a first state is told what is missing once it is known whole.
         self._ask(self._plan.try_other(doing.verb))
 
     def _tried(self, *, is_allowed: bool | None) -> None:

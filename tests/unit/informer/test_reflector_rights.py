@@ -332,9 +332,8 @@ def test_the_credentials_of_a_cluster_are_named_where_there_is_no_service_accoun
 def test_a_forbidden_watch_inside_the_stream_counts() -> None:
     """1.4: a proxy may say so."""
     shell = Shell().live().events(error(403))
-    assert isinstance(shell.request, List)
-    shell.listed("10")
     assert shell.state is SourceState.FORBIDDEN
+    assert isinstance(shell.request, List)
 
 
 def test_a_right_to_watch_is_enough() -> None:
