@@ -180,7 +180,8 @@ async def test_prometheus_gives_back_what_the_service_holds(
     await stream.aclose()
     await ext.deregister()
     await prometheus.wait_for(f"count({{{mine}}})", lambda value: value is None)
-    assert await prometheus.value("up") == 1
+    # A scrape of a busy machine may fail once; the service is there all the same.
+    await prometheus.wait_for("up", lambda value: value == 1)
 
 
 async def test_prometheus_takes_openmetrics_whole(prometheus: Prometheus) -> None:
