@@ -78,7 +78,7 @@ class Source:
         self._names = frozenset(spec.names)
         self._doubts: dict[_Key, _Doubt] = {}
         # Objects that are newer here than the stream, which will come to them.
-        self._ahead: set[_Key] = set()
+        self._ahead: dict[_Key, Entry] = {}
         self._training = Training()
 
     # Identity
@@ -211,7 +211,7 @@ class Source:
         self._doubts.pop(key, None)
         if is_replay:
             return
-        self._ahead.discard(key)
+        self._ahead.pop(key, None)
         if order is Order.EQUAL:
             return
         if order is Order.OLDER:
@@ -301,23 +301,35 @@ class Source:
         """Forget the sync under way."""
         self._staged = None
 
-    def commit(self, successors: Sequence[Source] = ()) -> list[Effect] | None:
+    def commit(
+        self, resource_version: str = "", successors: Sequence[Source] = ()
+    ) -> list[Effect] | None:
         """Swap in what was staged; return the difference, or None when this was the first sync.
 
-        After a first sync every entry of the table is new. An empty sync is a sync. What belongs to
-        `successors` by now is left to them.
+        After a first sync every entry of the table is new. An empty sync is a sync.
+        `resource_version` is that at which the objects were read. What belongs to `successors` by
+        now is left to them.
         """
         staged = self._staged or Holding()
         self._staged = None
         if successors:
             self._leave(staged, successors)
+        # What is newer than even this sync stays until the stream comes to it.
+        self._ahead = {
+            key: entry
+            for key, entry in self._ahead.items()
+            if compare_versions(resource_version, entry.resource_version) is Order.OLDER
+        }
+        for entry in self._ahead.values():
+            staged.put(entry)
         effects = list(self._difference(staged.table)) if self.is_synced else None
         self._doubts = {
-            key: doubt for key, doubt in self._doubts.items() if staged.table.get(*key) is None
+            key: doubt
+            for key, doubt in self._doubts.items()
+            if key in self._ahead or staged.table.get(*key) is None
         }
         for doubt in self._doubts.values():
             staged.put(doubt.entry)
-        self._ahead.clear()
         self._live = staged
         self.is_synced = True
         return effects
@@ -374,7 +386,7 @@ class Source:
         key = (entry.namespace, entry.name)
         self._live.pop(*key)
         self._doubts.pop(key, None)
-        self._ahead.discard(key)
+        self._ahead.pop(key, None)
 
     def run_ahead(self, entry: Entry) -> None:
         """Hold the entry of another source, which is newer than what this one has read so far.
@@ -385,7 +397,7 @@ class Source:
         own.recode(self._training.codec)
         self._live.put(own)
         key = (own.namespace, own.name)
-        self._ahead.add(key)
+        self._ahead[key] = own
         if self.spec.is_selecting:
             self._doubts[key] = _Doubt(own, final_state_unknown=True)
 

@@ -123,15 +123,22 @@ class Store:
         for part in ([delta] for delta in deltas) if predecessors else (deltas,):
             self._record(source, source.apply(part, successors), predecessors, read_at)
 
-    def commit(self, source: Source, read_at: float) -> None:
-        """End a sync. After a first one, objects of retiring sources pass over to this one."""
-        effects = source.commit(self._successors(source))
+    def commit(self, source: Source, read_at: float, resource_version: str = "") -> None:
+        """End a sync that read the objects as they were at `resource_version`.
+
+        After a first one, objects of retiring sources pass over to this one. A source that retires
+        before its first one has none any more: its successors have begun to stand in.
+        """
+        if source.is_retiring and not source.is_synced:
+            source.discard()
+            return
+        effects = source.commit(resource_version, self._successors(source))
         predecessors = self.predecessors(source)
         if effects is not None:
             self._record(source, effects, predecessors, read_at)
         elif any(predecessor.table.count for predecessor in predecessors):
             self._mark(source, EventKind.MODIFIED, read_at)
-            self._append(source, take_over(source, predecessors), read_at)
+            self._append(source, take_over(source, predecessors, resource_version), read_at)
         elif source.table.count:
             self._mark(source, EventKind.ADDED, read_at)
             for entry in source.table:

@@ -19,20 +19,23 @@ from watchcache_server.model.states import EventKind, LeftReason
 __all__ = ["pass_on", "take_over"]
 
 
-def take_over(successor: Source, predecessors: Sequence[Source]) -> list[Effect]:
-    """Take objects over after the first sync; return the difference."""
-    newest = ""
+def take_over(
+    successor: Source, predecessors: Sequence[Source], resource_version: str
+) -> list[Effect]:
+    """Take objects over after the first sync; return the difference.
+
+    `resource_version` is that at which the successor read the objects, empty if not known.
+    """
     effects: list[Effect] = []
     for entry in list(successor.table.after("", "")):
-        if not newest or compare_versions(entry.resource_version, newest) is Order.NEWER:
-            newest = entry.resource_version
         passed = _pass_on_one(successor, entry, predecessors)
         effects.extend([Effect(EventKind.ADDED, entry)] if passed is None else passed)
     for predecessor in predecessors:
         for old in list(predecessor.table.after("", "")):
-            # It was there before the newest of what was read, and then no longer.
-            is_older = compare_versions(old.resource_version, newest) is Order.OLDER
-            if is_older and successor.covers(old.namespace, old.name):
+            # It was there before the successor read, and then no longer.
+            order = compare_versions(old.resource_version, resource_version)
+            is_over = order in (Order.OLDER, Order.EQUAL)
+            if is_over and successor.covers(old.namespace, old.name):
                 predecessor.release(old)
                 effects.append(_ended(old))
     return effects

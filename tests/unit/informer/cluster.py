@@ -123,7 +123,7 @@ class SimulatedInformer:
         """End the sync."""
         if self._listed is not None:
             self.position, self._listed = self._listed, None
-            self.store.commit(self.source, 0.0)
+            self.store.commit(self.source, 0.0, str(self.position))
 
     def follow(self, limit: int, replayed: int = 0) -> None:
         """Read up to `limit` changes, after replayed additions of what is still there."""

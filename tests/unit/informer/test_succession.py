@@ -20,8 +20,6 @@ WIDE = source_spec()
 NARROW = source_spec(namespace="team-a")
 SELECTING = source_spec(label_selector="app=web")
 METADATA = source_spec(projection="metadata")
-# The newest of what a new source has read, so that what is older and missing is known to be gone.
-MARK = item("mark", uid="mark", version="50")
 
 
 class Scene:
@@ -39,10 +37,10 @@ class Scene:
         self.new = self.store.add_source(new)
         assert self.store.bind(self.new, served()) is None
 
-    def sync(self, *objects: Item) -> list[tuple[EventKind, str, str]]:
-        """Sync the new source; return what the reader is told."""
+    def sync(self, *objects: Item, version: str = "20") -> list[tuple[EventKind, str, str]]:
+        """Sync the new source as of a resourceVersion; return what the reader is told."""
         self.new.stage(objects)
-        self.store.commit(self.new, 2.0)
+        self.store.commit(self.new, 2.0, version)
         return self.told()
 
     def told(self) -> list[tuple[EventKind, str, str]]:
@@ -109,19 +107,8 @@ HELD = item(uid="uid-1", version="10")
             [(MODIFIED, "uid-1", "9")],
             id="read earlier, in another form",
         ),
-        pytest.param(
-            (WIDE, NARROW), [MARK], [(ADDED, "mark", "50"), (DELETED, "uid-1", "10")], id="gone"
-        ),
-        pytest.param(
-            (WIDE, NARROW),
-            [item("mark", uid="mark", version="5")],
-            [(ADDED, "mark", "5")],
-            id="missing, but perhaps not created yet when it was read",
-        ),
-        pytest.param((WIDE, NARROW), [], [], id="missing, and nothing else was read"),
-        pytest.param(
-            (WIDE, SELECTING), [MARK], [(ADDED, "mark", "50")], id="missing under a selector"
-        ),
+        pytest.param((WIDE, NARROW), [], [(DELETED, "uid-1", "10")], id="gone"),
+        pytest.param((WIDE, SELECTING), [], [], id="missing under a selector"),
         pytest.param(
             (SELECTING, WIDE),
             [HELD, item("db", uid="uid-3", version="3")],
@@ -147,10 +134,60 @@ def test_subscriber_is_told_the_difference(
     assert scene.sync(*read) == expected
 
 
+@pytest.mark.parametrize(
+    ("version", "is_gone"),
+    [
+        pytest.param("11", True, id="read later"),
+        pytest.param("10", True, id="read at its latest change"),
+        pytest.param("9", False, id="read before its latest change"),
+        pytest.param("opaque", False, id="versions without order"),
+        pytest.param("", False, id="not known when it was read"),
+    ],
+)
+def test_missing_object_is_deleted_only_by_proof(version: str, is_gone: bool) -> None:
+    """It may have been created after the new source read."""
+    scene = Scene(WIDE, NARROW, HELD)
+    assert scene.sync(version=version) == ([(DELETED, "uid-1", "10")] if is_gone else [])
+    assert scene.end() == ([] if is_gone else [(LEFT, "uid-1", "10")])
+
+
+@pytest.mark.parametrize(
+    ("read", "version", "expected"),
+    [
+        pytest.param([], "9", [], id="missing, read earlier still"),
+        pytest.param([item(uid="uid-1", version="8")], "9", [], id="older, read earlier still"),
+        pytest.param([], "10", [(DELETED, "uid-1", "10")], id="missing, read later"),
+        pytest.param(
+            [item(uid="uid-1", version="12")], "12", [(MODIFIED, "uid-1", "12")], id="newer"
+        ),
+        pytest.param([HELD], "11", [], id="the same"),
+    ],
+)
+def test_relist_leaves_what_is_ahead_of_it(
+    read: list[Item], version: str, expected: list[tuple[EventKind, str, str]]
+) -> None:
+    """A list may come from an API server that lags behind what the old source had seen."""
+    scene = Scene(WIDE, NARROW, HELD)
+    assert scene.sync(item(uid="uid-1", version="8"), version="8") == []
+    assert scene.sync(*read, version=version) == expected
+    scene.store.apply(scene.new, [Upsert(item(uid="uid-1", version="13"))], 4.0)
+    assert scene.new.table.count == 1
+
+
+def test_what_is_ahead_of_a_selecting_source_stays_in_doubt_over_a_relist() -> None:
+    """A relist that lags behind it settles nothing."""
+    scene = Scene(WIDE, SELECTING, HELD)
+    scene.sync(item(uid="uid-1", version="8"), version="8")
+    scene.sync(item(uid="uid-1", version="8"), version="9")
+    assert [subject.uid for subject in scene.new.unverified] == ["uid-1"]
+    scene.sync(HELD, version="10")
+    assert scene.new.unverified == []
+
+
 def test_what_cannot_be_told_leaves_with_the_old_source() -> None:
     """It is out of scope from then on; that it is deleted is never said without proof."""
     scene = Scene(WIDE, NARROW, HELD, item("b", namespace="team-b", uid="uid-b"))
-    assert scene.sync() == []
+    assert scene.sync(version="9") == []
     assert scene.end() == [(LEFT, "uid-1", "10"), (LEFT, "uid-b", "1")]
 
 
@@ -167,7 +204,7 @@ def test_object_left_behind_is_taken_over_when_it_is_read() -> None:
     born = item("born", uid="uid-9", version="9")
     scene.store.apply(scene.old, [Upsert(born, is_addition=True)], 2.0)
     assert scene.told() == [(ADDED, "uid-9", "9")]
-    assert scene.sync(item("mark", uid="mark", version="5")) == [(ADDED, "mark", "5")]
+    assert scene.sync(item("mark", uid="mark", version="5"), version="8") == [(ADDED, "mark", "5")]
     scene.store.apply(scene.new, [Upsert(born, is_addition=True)], 3.0)
     assert scene.told() == []
     assert scene.end() == []
@@ -177,7 +214,7 @@ def test_object_left_behind_is_taken_over_when_it_is_read() -> None:
 def test_object_left_behind_may_be_deleted_by_the_old_source() -> None:
     """As long as nobody has taken it over, the old source says what becomes of it."""
     scene = Scene(WIDE, NARROW, HELD)
-    assert scene.sync() == []
+    assert scene.sync(version="9") == []
     scene.store.apply(scene.old, [Remove(item(uid="uid-1", version="12"))], 3.0)
     assert scene.told() == [(DELETED, "uid-1", "12")]
 
@@ -185,7 +222,7 @@ def test_object_left_behind_may_be_deleted_by_the_old_source() -> None:
 def test_relist_takes_over_too() -> None:
     """What a later relist of the new source adds may have been left with the old one."""
     scene = Scene(WIDE, NARROW, HELD)
-    assert scene.sync() == []
+    assert scene.sync(version="9") == []
     scene.new.stage([item(uid="uid-1", version="11")])
     scene.store.commit(scene.new, 3.0)
     assert scene.told() == [(MODIFIED, "uid-1", "11")]
@@ -270,7 +307,7 @@ def test_several_changes_of_an_object_left_behind_come_at_once() -> None:
     first = [Upsert(born, is_addition=True), *map(Upsert, changed[:1])]
     scene.store.apply(scene.old, first, 2.0)
     assert scene.told() == [(ADDED, "uid-9", "9"), (MODIFIED, "uid-9", "10")]
-    assert scene.sync() == []
+    assert scene.sync(version="8") == []
     scene.store.apply(scene.new, [first[0], *map(Upsert, changed)], 3.0)
     assert scene.told() == [(MODIFIED, "uid-9", "11"), (MODIFIED, "uid-9", "12")]
     assert scene.end() == []
@@ -315,7 +352,7 @@ def test_reader_within_a_snapshot_begins_anew() -> None:
 def test_reader_within_a_snapshot_begins_anew_when_a_single_object_moves() -> None:
     """It may have passed the place where the object is now, and not come to where it was."""
     scene = Scene(WIDE, NARROW, HELD)
-    scene.sync(item("mark", uid="mark", version="5"))
+    scene.sync(item("mark", uid="mark", version="5"), version="8")
     walk = Walk((scene.new.number, scene.old.number), "team-a", "zzz")
     place = Cursor(scene.store.revision, walk)
     scene.store.apply(scene.new, [Upsert(item(uid="uid-1", version="9"), is_addition=True)], 3.0)
@@ -332,6 +369,18 @@ def test_purged_successor_gives_the_scope_back() -> None:
     scene.store.apply(scene.old, [Upsert(item(uid="uid-1", version="11"))], 3.0)
     assert scene.told() == [(ADDED, "uid-1", "11")]
     assert scene.sync(item(uid="uid-1", version="11")) == []
+
+
+def test_source_that_retires_before_its_first_sync_never_syncs() -> None:
+    """It stands between two others that both know more, and would hide what they have."""
+    scene = Scene(WIDE, NARROW, HELD)
+    scene.new.is_retiring = True
+    last = scene.store.add_source(WIDE)
+    assert scene.store.bind(last, served()) is None
+    scene.store.commit(last, 2.0, "9")
+    assert scene.sync(HELD) == []
+    assert not scene.new.is_synced
+    assert scene.old.table.count == 1
 
 
 def test_only_sources_of_the_same_objects_follow_each_other() -> None:
