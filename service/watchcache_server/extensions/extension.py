@@ -7,24 +7,25 @@ what they read arrives through `Informer`, which is the one writer of its source
 from __future__ import annotations
 
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
+from watchcache_server.extensions.informer import Informer
 from watchcache_server.extensions.pulse import Pulse
 from watchcache_server.extensions.status import SourceStatus, extension_state
 from watchcache_server.informer.filters import Filter
-from watchcache_server.informer.objects import Delta, Item
 from watchcache_server.informer.resume import EPOCH_BYTES
-from watchcache_server.informer.source import Source, Unverified
+from watchcache_server.informer.source import Source
 from watchcache_server.informer.store import Store
-from watchcache_server.kubernetes.errors import CredentialsError, ServiceAccountNotFoundError
-from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.specs import ExtensionKey, ExtensionSpec, SourceSpec
 from watchcache_server.model.states import ExtensionState, LeftReason, SourceState
 from watchcache_server.observability.reporting import Reporter
 
-__all__ = ["Clock", "Extension", "ExtensionOwner", "Informer"]
+__all__ = ["Clock", "Extension", "ExtensionOwner"]
+
+_MAX_STOPPED: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,142 +47,13 @@ class ExtensionOwner(Protocol):
         """Hear that objects were dropped because the right to read them is gone."""
         ...
 
-    def training_due(self, source: Source) -> None:
-        """Hear that a source wants a dictionary."""
+    def training_due(self, informer: Informer) -> None:
+        """Hear that the source of an informer wants a dictionary."""
         ...
 
-    def service_account_missing(self, extension: Extension, cluster: str) -> None:
-        """Hear that the ServiceAccount of an extension does not exist on a cluster."""
+    def service_account_missing(self, extension: Extension) -> None:
+        """Hear that the ServiceAccount of an extension does not exist on one of its clusters."""
         ...
-
-
-class Informer:
-    """The side of an extension that one informer writes to."""
-
-    def __init__(self, extension: Extension, source: Source) -> None:
-        self.extension = extension
-        self.source = source
-        self._clock = extension.clock
-        self._started = self._clock.now()
-        self.status = SourceStatus(state_time=self._clock.wall())
-
-    @property
-    def spec(self) -> SourceSpec:
-        """What it watches."""
-        return self.source.spec
-
-    # What the informer reads
-
-    @property
-    def namespace(self) -> str:
-        """Namespace to read; empty for the whole cluster."""
-        return self.source.namespace
-
-    def unverified(self) -> list[Unverified]:
-        """Return the objects that left a selector and may be deleted."""
-        return self.source.unverified
-
-    def bind(self, served: ServedResource) -> str | None:
-        """Take what discovery found; return why it cannot be watched here, if so."""
-        other = self.extension.store.bind(self.source, served)
-        if other is None:
-            return None
-        return (
-            f"{served.name} is watched by another entry of the spec already, named as "
-            f"{other.spec.type_name}; remove one of the two"
-        )
-
-    def stage(self, items: Iterable[Item]) -> None:
-        """Collect objects of a sync."""
-        self.source.stage(items)
-        self._consider_training()
-
-    def unstage(self, items: Iterable[Item]) -> None:
-        """Take objects out of the sync under way."""
-        for item in items:
-            self.source.unstage(item)
-
-    def discard(self) -> None:
-        """Forget the sync under way."""
-        self.source.discard()
-
-    def commit(self, read_at: float) -> None:
-        """End the sync: what was staged is what there is."""
-        self.extension.store.commit(self.source, read_at)
-        if self.status.sync_seconds is None:
-            self.status.sync_seconds = self._clock.now() - self._started
-            self.extension.reporter.synced(self.spec, self.status.sync_seconds)
-        self.extension.pulse.touch()
-
-    def apply(self, deltas: list[Delta], read_at: float) -> None:
-        """Apply changes of the live stream."""
-        store = self.extension.store
-        before = store.revision
-        store.apply(self.source, deltas, read_at)
-        if store.revision != before:
-            self.extension.pulse.touch()
-            self._consider_training()
-
-    def _consider_training(self) -> None:
-        if self.source.is_training_due:
-            self.extension.training_due(self.source)
-
-    def resolve(self, subject: Unverified, *, is_deleted: bool) -> None:
-        """Say what became of an object that left an upstream selector."""
-        store = self.extension.store
-        store.resolve(self.source, subject, self._clock.now(), is_deleted=is_deleted)
-        self.extension.pulse.touch()
-
-    def purge(self, reason: LeftReason) -> None:
-        """Drop all objects."""
-        self.extension.store.purge(self.source, reason, self._clock.now())
-        if reason is LeftReason.RIGHTS_REVOKED:
-            self.extension.rights_revoked()
-        self.extension.pulse.touch()
-
-    # How it is doing
-
-    def counted(self, event: str, reason: str) -> None:
-        """Pass on that something happened that is worth a metric."""
-        self.extension.reporter.informer_counted(self.spec, event, reason)
-
-    def events_read(self, count: int) -> None:
-        """Pass on that events of the live stream were read."""
-        self.extension.reporter.events_read(self.spec, count)
-
-    def credentials_failed(self, error: CredentialsError) -> None:
-        """Take that there are no credentials on this cluster, and why."""
-        if isinstance(error, ServiceAccountNotFoundError):
-            self.extension.service_account_missing(self.spec.cluster)
-
-    def contact(self) -> None:
-        """Note that the API server was heard."""
-        self.status.last_contact_time = self._clock.wall()
-
-    def set_state(
-        self,
-        state: SourceState,
-        reason: str,
-        message: str,
-        *,
-        missing_verbs: tuple[str, ...] = (),
-        next_attempt_seconds: float | None = None,
-    ) -> None:
-        """Set state and reason; tell everybody if it is news."""
-        status = self.status
-        due = None if next_attempt_seconds is None else self._clock.wall() + next_attempt_seconds
-        status.next_attempt_time = due
-        told = (status.state, status.reason, status.message, status.missing_verbs)
-        if told == (state, reason, message, missing_verbs):
-            return
-        if status.state is not state:
-            status.state_time = self._clock.wall()
-            self.extension.reporter.source_state_changed(
-                self.extension.key, self.spec, status.state, state, reason, message
-            )
-        status.state, status.reason, status.message = state, reason, message
-        status.missing_verbs = missing_verbs
-        self.extension.status_changed(status)
 
 
 class Extension:
@@ -212,7 +84,11 @@ class Extension:
             max_history_bytes=max_history_bytes,
         )
         self.pulse = Pulse(deliveries_per_second)
+        #: Those that the spec asks for, and those that go on until their objects are taken over.
         self.informers: dict[SourceSpec, Informer] = {}
+        self.retiring: dict[Informer, None] = {}
+        # Those that ended lately, for streams that have yet to be told.
+        self._stopped: deque[Informer] = deque(maxlen=_MAX_STOPPED)
         self.subscription_count = 0
         self.status_version = 0
         self.ended = ""
@@ -220,6 +96,7 @@ class Extension:
         # The registry's count of changes when this extension changed last.
         self.registry_version = 0
         self._last_use = clock.now()
+        self._holds = 0
         self._owner = owner
 
     def __repr__(self) -> str:
@@ -244,6 +121,30 @@ class Extension:
             if source.number in by_number
         ]
 
+    def informers_of(self, sources: Iterable[Source]) -> list[Informer]:
+        """Return the informers that feed these sources, those that retire included."""
+        numbers = {source.number for source in sources}
+        return [
+            informer
+            for informer in (*self.informers.values(), *self.retiring)
+            if informer.source.number in numbers
+        ]
+
+    def changed_informers(self, wanted: Filter, since: int) -> list[Informer]:
+        """Return the informers that pass and whose status has changed since a status version.
+
+        Those that were stopped come first, unless there is another one of the same spec by now.
+        """
+        stopped = [
+            informer
+            for informer in self._stopped
+            if 0 < since < informer.status.version
+            and informer.spec not in self.informers
+            and wanted.passes_source(informer.source)
+        ]
+        present = self.ordered_informers(wanted)
+        return stopped + [informer for informer in present if informer.status.version > since]
+
     def add_informer(self, spec: SourceSpec) -> Informer:
         """Add a source and the informer that feeds it."""
         informer = Informer(self, self.store.add_source(spec))
@@ -251,11 +152,11 @@ class Extension:
         self.status_changed(informer.status)
         return informer
 
-    def retire_informer(self, spec: SourceSpec) -> Informer:
+    def retire_informer(self, informer: Informer) -> None:
         """Take an informer out of the spec; it goes on until `remove_informer`."""
-        informer = self.informers.pop(spec)
+        del self.informers[informer.spec]
         informer.source.is_retiring = True
-        return informer
+        self.retiring[informer] = None
 
     def successors(self, retiring: Informer) -> list[Informer]:
         """Return the informers that may take objects over from a retiring one."""
@@ -267,8 +168,12 @@ class Extension:
 
     def remove_informer(self, informer: Informer) -> None:
         """Remove an informer and its source; the objects left in it have LEFT with the scope."""
-        if self.informers.get(informer.spec) is informer:
+        if informer in self.retiring:
+            del self.retiring[informer]
+        else:
             del self.informers[informer.spec]
+        informer.is_stopped = True
+        self._stopped.append(informer)
         informer.set_state(SourceState.STOPPED, "STOPPED", "the extension no longer asks for it")
         self.store.remove_source(informer.source, LeftReason.SCOPE, self.clock.now())
         self.pulse.touch()
@@ -287,40 +192,54 @@ class Extension:
         """Tell that objects were dropped because the right to read them is gone."""
         self._owner.rights_revoked(self)
 
-    def training_due(self, source: Source) -> None:
-        """Ask for a dictionary for a source."""
-        self._owner.training_due(source)
+    def training_due(self, informer: Informer) -> None:
+        """Ask for a dictionary for the source of an informer."""
+        self._owner.training_due(informer)
 
-    def service_account_missing(self, cluster: str) -> None:
-        """Take that the ServiceAccount does not exist on a cluster."""
-        self._owner.service_account_missing(self, cluster)
+    def service_account_missing(self) -> None:
+        """Take that the ServiceAccount does not exist on one of the clusters."""
+        self._owner.service_account_missing(self)
 
     def end(self, why: str) -> None:
         """Mark it as no longer registered and wake everybody."""
         self.ended = why
         self.store.drop()
+        for informer in (*self.informers.values(), *self.retiring):
+            informer.is_stopped = True
         # Informers and their extension hold each other; without this they wait for the collector.
         self.informers.clear()
+        self.retiring.clear()
+        self._stopped.clear()
         self.pulse.wake_now()
 
     # Time to live
 
     def used(self) -> None:
-        """Begin the ttl anew: somebody registered it, or stopped watching it."""
+        """Begin the ttl anew: somebody registered it, or stopped using it."""
         self._last_use = self.clock.now()
+
+    def hold(self) -> None:
+        """Keep the ttl from running until `let_go` was called as often."""
+        self._holds += 1
+
+    def let_go(self) -> None:
+        """End a `hold`."""
+        self._holds -= 1
+        self.used()
 
     def subscribed(self) -> None:
         """Count a Watch stream that began."""
         self.subscription_count += 1
+        self.hold()
 
     def unsubscribed(self) -> None:
         """Count a Watch stream that ended."""
         self.subscription_count -= 1
-        self.used()
+        self.let_go()
 
     @property
     def expires_in(self) -> float | None:
         """Seconds until the ttl frees it; None while it cannot."""
-        if self.spec.ttl_seconds is None or self.subscription_count:
+        if self.spec.ttl_seconds is None or self._holds:
             return None
         return max(0.0, self._last_use + self.spec.ttl_seconds - self.clock.now())

@@ -6,27 +6,34 @@ Both go on beside everything else: training in a thread, the entries in slices.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final
 
+from watchcache_server.extensions.informer import Informer
 from watchcache_server.informer.compression import train
-from watchcache_server.informer.source import Source
 
 __all__ = ["Trainer"]
 
 # So many entries are compressed anew in one go: about a millisecond.
 _SLICE_ENTRIES: Final = 32
 
+Guard = Callable[[Informer, Callable[[], Awaitable[None]]], Awaitable[None]]
+
 
 class Trainer:
-    """Serves one source after another; `run` is its task."""
+    """Serves the source of one informer after another; `run` is its task.
 
-    def __init__(self) -> None:
-        self._due: dict[Source, None] = {}
+    `guarded` does work about an informer, and keeps its faults from the others.
+    """
+
+    def __init__(self, guarded: Guard) -> None:
+        self._guarded = guarded
+        self._due: dict[Informer, None] = {}
         self._wake = asyncio.Event()
 
-    def request(self, source: Source) -> None:
-        """Note that a source wants a dictionary."""
-        self._due[source] = None
+    def request(self, informer: Informer) -> None:
+        """Note that the source of an informer wants a dictionary."""
+        self._due[informer] = None
         self._wake.set()
 
     async def run(self) -> None:
@@ -34,21 +41,24 @@ class Trainer:
         while True:
             await self._wake.wait()
             while self._due:
-                source = next(iter(self._due))
-                del self._due[source]
-                await self.train(source)
+                informer = next(iter(self._due))
+                del self._due[informer]
+                if not informer.is_stopped:
+                    await self._guarded(informer, lambda: _train(informer))  # noqa: B023
             self._wake.clear()
 
-    async def train(self, source: Source) -> None:
-        """Give one source a better dictionary, if there is one."""
-        samples = source.training_samples()
-        if samples is None:
-            return
-        dictionary = await asyncio.to_thread(train, samples)
-        if not source.adopt(dictionary, samples):
-            return
-        entries = source.recodable()
-        is_more = True
-        while is_more:
-            is_more = source.recode(entries, _SLICE_ENTRIES)
-            await asyncio.sleep(0)
+
+async def _train(informer: Informer) -> None:
+    """Give a source a better dictionary, if there is one."""
+    source = informer.source
+    samples = source.training_samples()
+    if samples is None:
+        return
+    dictionary = await asyncio.to_thread(train, samples)
+    if not source.adopt(dictionary, samples):
+        return
+    entries = source.recodable()
+    is_more = True
+    while is_more and not informer.is_stopped:
+        is_more = source.recode(entries, _SLICE_ENTRIES)
+        await asyncio.sleep(0)

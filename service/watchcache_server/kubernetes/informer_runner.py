@@ -3,18 +3,18 @@
     runner = InformerRunner(spec=spec, access=access, discovery=discovery, sink=sink, ...)
     await runner.run()          # until cancelled
 
-There is one task for each informer; it has one request under way at a time. The reflector decides
-everything; here is only the sequence of its effects, the reading of bodies in slices that leave the
-event loop to others, and the one timer. Objects go to the sink. A change of credentials needs
-nothing here: every request asks for the header anew.
+The reflector decides everything; here is only the sequence of its effects, and the one timer. One
+request is under way at a time. What comes of a request that was closed meanwhile is dropped, at
+whatever point that is. Objects go to the sink. A change of credentials needs nothing here: every
+request asks for the header anew.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Final, Protocol
+from typing import Final
 
 from watchcache_server.informer.answers import retry_after_seconds
 from watchcache_server.informer.bodies import ListBody
@@ -42,158 +42,32 @@ from watchcache_server.informer.effects import (
 )
 from watchcache_server.informer.errors import DataError
 from watchcache_server.informer.inputs import Answer, Failure, NotServed, TokenProblem
-from watchcache_server.informer.objects import Delta, Item
 from watchcache_server.informer.reflector import Reflector
 from watchcache_server.informer.reflector_settings import ReflectorSettings
-from watchcache_server.informer.source import Unverified
 from watchcache_server.informer.statuses import read_status
 from watchcache_server.informer.streams import EventStream
 from watchcache_server.kubernetes.access import ApiAccess
+from watchcache_server.kubernetes.alarm import Alarm
 from watchcache_server.kubernetes.discovery import Discovery
-from watchcache_server.kubernetes.errors import (
-    AccessError,
-    CredentialsError,
-    TransportError,
-)
-from watchcache_server.kubernetes.requests import Request as HttpRequest
-from watchcache_server.kubernetes.requests import (
-    get_request,
-    list_request,
-    resource_path,
-    watch_request,
-)
+from watchcache_server.kubernetes.errors import AccessError, CredentialsError, TransportError
+from watchcache_server.kubernetes.informer_requests import collection_request
+from watchcache_server.kubernetes.informer_sink import InformerSink
+from watchcache_server.kubernetes.list_memory import ListMemory
 from watchcache_server.kubernetes.served import DiscoveryFailed, Served, VersionNotServed
 from watchcache_server.kubernetes.served import NotServed as NothingServed
+from watchcache_server.kubernetes.slices import SlicedReader
+from watchcache_server.kubernetes.sync_turns import SyncTurns, Turn
 from watchcache_server.kubernetes.transport import Response
+from watchcache_server.kubernetes.verification import Verifier
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.specs import SourceSpec
-from watchcache_server.model.states import LeftReason, Projection, SourceState
+from watchcache_server.model.states import Projection, SourceState
 
-__all__ = ["InformerRunner", "InformerSink", "ListMemory", "SyncTurns"]
+__all__ = ["InformerRunner"]
 
-# After so much work in one go the event loop is left to others.
-_SLICE_SECONDS: Final = 0.002
 _STATUS_BYTES: Final = 64 * 1024
 # A connection that has carried so much keeps large buffers; the watch goes on over a new one.
 _REOPEN_BYTES: Final = 1024 * 1024
-_VERIFY_PARALLEL: Final = 8
-_VERIFY_SECONDS: Final = 5.0
-
-
-class InformerSink(Protocol):
-    """Where an informer puts what it reads. Methods return at once."""
-
-    @property
-    def namespace(self) -> str:
-        """Namespace to read; empty for the whole cluster. Final once `bind` was called."""
-        ...
-
-    def bind(self, served: ServedResource) -> str | None:
-        """Take what discovery found; return why it cannot be watched, if so."""
-        ...
-
-    def stage(self, items: Iterable[Item]) -> None:
-        """Collect objects of a sync."""
-        ...
-
-    def unstage(self, items: Iterable[Item]) -> None:
-        """Take objects out of the sync under way."""
-        ...
-
-    def discard(self) -> None:
-        """Forget the sync under way."""
-        ...
-
-    def commit(self, read_at: float) -> None:
-        """End the sync."""
-        ...
-
-    def apply(self, deltas: list[Delta], read_at: float) -> None:
-        """Apply changes of the live stream."""
-        ...
-
-    def unverified(self) -> list[Unverified]:
-        """Return the objects that left a selector and may be deleted."""
-        ...
-
-    def resolve(self, subject: Unverified, *, is_deleted: bool) -> None:
-        """Say what became of such an object."""
-        ...
-
-    def purge(self, reason: LeftReason) -> None:
-        """Drop all objects."""
-        ...
-
-    def contact(self) -> None:
-        """Note that the API server was heard."""
-        ...
-
-    def set_state(
-        self,
-        state: SourceState,
-        reason: str,
-        message: str,
-        *,
-        missing_verbs: tuple[str, ...] = (),
-        next_attempt_seconds: float | None = None,
-    ) -> None:
-        """Publish the state."""
-        ...
-
-    def credentials_failed(self, error: CredentialsError) -> None:
-        """Hear why there are no credentials."""
-        ...
-
-    def counted(self, event: str, reason: str) -> None:
-        """Hear of something that is worth a metric."""
-        ...
-
-    def events_read(self, count: int) -> None:
-        """Hear that so many events of a live stream were read."""
-        ...
-
-
-class ListMemory:
-    """Which resources of a cluster have to be listed, since their initial events never end."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._until: dict[tuple[str, str, str], float] = {}
-
-    def remember(self, cluster: str, group: str, resource: str, seconds: float) -> None:
-        """Note it for so many seconds."""
-        self._until[cluster, group, resource] = self._clock() + seconds
-
-    def seconds_left(self, cluster: str, group: str, resource: str) -> float:
-        """Return for how long it is noted; 0 when it is not."""
-        until = self._until.get((cluster, group, resource))
-        if until is None:
-            return 0.0
-        left = until - self._clock()
-        if left <= 0:
-            del self._until[cluster, group, resource]
-            return 0.0
-        return left
-
-
-class SyncTurns:
-    """Bounds the syncs under way at once against one cluster; first come, first served."""
-
-    def __init__(self, limit: int) -> None:
-        self._turns = asyncio.Semaphore(limit)
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a newcomer has to wait."""
-        return self._turns.locked()
-
-    async def acquire(self) -> None:
-        """Wait for a turn."""
-        await self._turns.acquire()
-
-    def release(self) -> None:
-        """Give it back."""
-        self._turns.release()
 
 
 class InformerRunner:
@@ -203,6 +77,7 @@ class InformerRunner:
         self,
         *,
         spec: SourceSpec,
+        tenant: str,
         service_account: str,
         access: ApiAccess,
         discovery: Discovery,
@@ -216,40 +91,43 @@ class InformerRunner:
     ) -> None:
         """Prepare a task that has not started.
 
-        `service_account` is `namespace/name` for messages; empty for the cluster's own identity.
+        `tenant` is who shares in the turns to sync. `service_account` is `namespace/name` for
+        messages; empty for the cluster's own identity.
         """
         self._spec = spec
+        self._tenant = tenant
         self._access = access
         self._discovery = discovery
         self._sink = sink
         self._turns = turns
         self._memory = memory
-        self._settings = settings
         self._max_event_bytes = max_event_bytes
         self._clock = clock
         self._jitter = jitter
+        self._projection = Projection(spec.projection)
         self._reflector = Reflector(
             subject=Subject(
                 cluster=spec.cluster,
                 resource=spec.type_name,
                 namespace=spec.namespace,
                 service_account=service_account,
+                is_scope_open=spec.is_scope_open,
             ),
             settings=settings,
             list_seconds=memory.seconds_left(spec.cluster, spec.group, spec.resource or spec.kind),
+            holds_objects=sink.is_synced,
         )
         self._served: ServedResource | None = None
+        self._reader = SlicedReader(clock)
+        self._alarm = Alarm()
+        self._verifier = Verifier(access, sink)
+        self._turn: Turn | None = None
+        # The request that comes next, and the one under way.
         self._next: Request | None = None
+        self._has_next = asyncio.Event()
         self._is_closed = False
         self._scope: asyncio.Timeout | None = None
-        self._alarm: asyncio.TimerHandle | None = None
-        self._wake = asyncio.Event()
-        self._has_turn = False
         self._rejected: str | None = None
-        self._read_at = 0.0
-        self._slice_end = 0.0
-        self._is_reopen_due = False
-        self._verify = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"<InformerRunner {self._reflector!r}>"
@@ -258,25 +136,28 @@ class InformerRunner:
         """Run until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
+                group.create_task(self._ring_forever())
                 if self._spec.is_selecting:
-                    group.create_task(self._verify_forever())
+                    group.create_task(self._verifier.run())
                 self._perform(self._reflector.start(now=self._clock(), jitter=self._jitter()))
                 while True:
                     await self._step()
         finally:
-            if self._alarm is not None:
-                self._alarm.cancel()
+            self._alarm.cancel()
             self._give_turn_back()
 
-    def poke(self) -> None:
-        """Ask again now: something outside may have changed."""
-        self._perform(self._reflector.poke(now=self._clock(), jitter=self._jitter()))
+    async def _ring_forever(self) -> None:
+        while True:
+            await self._alarm.wait()
+            self._perform(self._reflector.on_timer(now=self._clock(), jitter=self._jitter()))
 
     async def _step(self) -> None:
         request, self._next = self._next, None
         if request is None:
-            self._wake.clear()
-            await self._wake.wait()
+            # Whoever waits for a better moment to sync lets others have theirs.
+            self._give_turn_back()
+            self._has_next.clear()
+            await self._has_next.wait()
             return
         self._is_closed = False
         try:
@@ -284,21 +165,27 @@ class InformerRunner:
                 await self._ask(request)
         except TimeoutError:
             # `CloseStream` came while the request was waiting; all has been said.
-            if not self._is_over():
+            if not self._is_closed:
                 raise
         finally:
             self._scope = None
 
-    # Effects
+    # Inputs and effects
+
+    def _tell(self, hear: Callable[..., list[Effect]], *what: object) -> bool:
+        """Tell what came of the request under way; return whether it goes on."""
+        if not self._is_closed:
+            self._perform(hear(*what, now=self._clock(), jitter=self._jitter()))
+        return not self._is_closed
 
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Discover() | RefreshToken() | List() | Watch():
                     self._next = effect
-                    self._wake.set()
+                    self._has_next.set()
                 case Wait():
-                    self._set_alarm(effect.seconds)
+                    self._alarm.set(effect.seconds)
                 case CloseStream():
                     self._close()
                 case SetState():
@@ -324,8 +211,8 @@ class InformerRunner:
         match effect:
             case Apply():
                 sink.contact()
-                sink.apply(effect.deltas, self._read_at)
-                self._verify.set()
+                sink.apply(effect.deltas, self._reader.read_at)
+                self._verifier.look(self._served_resource())
             case Advance():
                 sink.contact()
             case Stage():
@@ -335,44 +222,30 @@ class InformerRunner:
                 sink.unstage(effect.items)
             case CommitSync():
                 sink.contact()
-                sink.commit(self._read_at)
+                sink.commit(self._reader.read_at, effect.resource_version)
                 self._give_turn_back()
-                self._verify.set()
+                self._verifier.look(self._served_resource())
             case DiscardSync():
                 sink.discard()
-                self._give_turn_back()
             case Purge():
                 sink.purge(effect.reason)
 
     def _remember(self, seconds: float) -> None:
-        spec = self._spec
-        self._memory.remember(spec.cluster, spec.group, spec.resource or spec.kind, seconds)
-
-    def _set_alarm(self, seconds: float) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm = asyncio.get_running_loop().call_later(seconds, self._on_alarm)
-
-    def _on_alarm(self) -> None:
-        self._alarm = None
-        self._perform(self._reflector.on_timer(now=self._clock(), jitter=self._jitter()))
+        served = self._served_resource()
+        for name in (served.resource, served.kind):
+            self._memory.remember(self._spec.cluster, served.group, name, seconds)
 
     def _close(self) -> None:
-        """End the request under way, wherever it waits."""
+        """End the request under way, wherever it waits, and one that was not yet begun."""
         self._is_closed = True
+        self._next = None
         if self._scope is not None:
             self._scope.reschedule(asyncio.get_running_loop().time())
-
-    def _is_over(self) -> bool:
-        """Tell whether the request under way was closed by an effect."""
-        return self._is_closed
 
     # Requests
 
     async def _ask(self, request: Request) -> None:
-        if isinstance(request, List) or (
-            isinstance(request, Watch) and request.send_initial_events
-        ):
+        if self._reflector.is_syncing:
             await self._take_turn()
         else:
             self._give_turn_back()
@@ -387,30 +260,30 @@ class InformerRunner:
                 await self._watch(request)
 
     async def _take_turn(self) -> None:
-        if self._has_turn:
+        if self._turn is not None:
             return
-        if self._turns.is_busy and not self._is_serving:
+        # An informer that holds objects, or has failed before, has more to say than that it waits.
+        is_queued = self._turns.is_busy and self._state is SourceState.SYNCING
+        if is_queued:
             self._sink.set_state(
                 SourceState.PENDING,
                 "QUEUED",
                 f"waiting for its turn to sync {self._spec.type_name} of cluster "
                 f"{self._spec.cluster}; the setting max_concurrent_syncs bounds them",
             )
-            await self._turns.acquire()
+        self._turn = await self._turns.take(self._tenant)
+        if is_queued and self._state is SourceState.SYNCING:
             condition = self._reflector.condition
             self._sink.set_state(condition.state, condition.reason, condition.message)
-        else:
-            await self._turns.acquire()
-        self._has_turn = True
 
     @property
-    def _is_serving(self) -> bool:
-        return bool(self._reflector.resource_version)
+    def _state(self) -> SourceState:
+        return self._reflector.condition.state
 
     def _give_turn_back(self) -> None:
-        if self._has_turn:
-            self._has_turn = False
-            self._turns.release()
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            turn.give_back()
 
     async def _discover(self, *, is_fresh: bool) -> None:
         spec = self._spec
@@ -422,15 +295,12 @@ class InformerRunner:
         )
         match found:
             case Served(resource):
-                self._discovered(self._bound(resource))
+                self._tell(self._reflector.on_discovered, self._bound(resource))
             case VersionNotServed(versions):
                 served = ", ".join(versions)
-                self._discovered(
-                    NotServed(message=f"version {spec.version} is not served; served: {served}")
-                )
+                self._not_served(f"version {spec.version} is not served; served: {served}")
             case NothingServed(hints):
-                near = f"near names: {', '.join(hints)}" if hints else ""
-                self._discovered(NotServed(message=near))
+                self._not_served(f"near names: {', '.join(hints)}" if hints else "")
             case DiscoveryFailed(error):
                 self._failed(error)
 
@@ -439,22 +309,10 @@ class InformerRunner:
         if conflict is not None:
             return NotServed(message=conflict)
         self._served = resource
-        if self._spec.is_scope_open and not resource.is_namespaced:
-            # The spec leaves the scope to the kind, so there is nothing to object to.
-            return ServedResource(
-                group=resource.group,
-                version=resource.version,
-                resource=resource.resource,
-                kind=resource.kind,
-                is_namespaced=True,
-                verbs=resource.verbs,
-            )
         return resource
 
-    def _discovered(self, found: ServedResource | NotServed) -> None:
-        self._perform(
-            self._reflector.on_discovered(found, now=self._clock(), jitter=self._jitter())
-        )
+    def _not_served(self, message: str) -> None:
+        self._tell(self._reflector.on_discovered, NotServed(message=message))
 
     async def _refresh_token(self) -> None:
         try:
@@ -464,116 +322,83 @@ class InformerRunner:
         except AccessError as error:
             self._failed(error)
         else:
-            self._perform(self._reflector.on_token(None, now=self._clock(), jitter=self._jitter()))
+            self._rejected = None
+            self._tell(self._reflector.on_token, None)
 
     def _no_credentials(self, error: CredentialsError) -> None:
-        self._sink.credentials_failed(error)
         problem = TokenProblem(reason=error.reason.upper(), message=str(error))
-        self._perform(self._reflector.on_token(problem, now=self._clock(), jitter=self._jitter()))
+        self._tell(self._reflector.on_token, problem)
+        # Last, since it may be the end of the extension.
+        self._sink.credentials_failed(error)
 
     def _failed(self, error: AccessError) -> None:
-        failure = Failure(reason=error.reason, message=str(error))
-        self._perform(self._reflector.on_failure(failure, now=self._clock(), jitter=self._jitter()))
+        self._tell(self._reflector.on_failure, Failure(reason=error.reason, message=str(error)))
+
+    # Lists and watches
 
     async def _list(self, request: List) -> None:
-        served = self._served_resource()
-        path = resource_path(
-            served.group, served.version, served.resource, namespace=self._sink.namespace
-        )
-        http = list_request(
-            path,
-            limit=request.limit or 0,
-            continue_token=request.continue_token,
-            resource_version=request.resource_version or None,
-            match="NotOlderThan" if request.match else None,
-            label_selector=self._spec.label_selector,
-            field_selector=self._spec.field_selector,
-            is_metadata_only=self._is_metadata_only,
-        )
-        async with self._opened(http) as response:
+        async with self._opened(request) as response:
             if response is not None:
-                await self._read_list(response, served)
+                await self._read_list(response)
 
-    async def _read_list(self, response: Response, served: ServedResource) -> None:
-        body = ListBody(
-            ItemDecoder(
-                api_version=served.api_version, kind=served.kind, projection=self._projection
-            ),
-            self._max_event_bytes,
+    async def _read_list(self, response: Response) -> None:
+        served = self._served_resource()
+        decoder = ItemDecoder(
+            api_version=served.api_version, kind=served.kind, projection=self._projection
         )
+        body = ListBody(decoder, self._max_event_bytes)
         reflector = self._reflector
         try:
-            while chunk := await self._chunk(response):
-                items = body.feed(chunk)
-                self._perform(reflector.on_items(items, now=self._read_at, jitter=self._jitter()))
-                if self._is_over():
+            while chunk := await self._reader.chunk(response):
+                if not self._tell(reflector.on_items, body.feed(chunk)):
                     return
             items, page = body.finish()
         except DataError as error:
-            self._perform(reflector.on_broken(error, now=self._clock(), jitter=self._jitter()))
+            self._tell(reflector.on_broken, error)
             return
-        self._perform(reflector.on_items(items, now=self._read_at, jitter=self._jitter()))
-        self._perform(reflector.on_listed(page, now=self._read_at, jitter=self._jitter()))
+        self._tell(reflector.on_items, items)
+        self._tell(reflector.on_listed, page)
 
     async def _watch(self, request: Watch) -> None:
-        served = self._served_resource()
-        path = resource_path(
-            served.group, served.version, served.resource, namespace=self._sink.namespace
-        )
-        http = watch_request(
-            path,
-            resource_version=request.resource_version or None,
-            match="NotOlderThan" if request.match else None,
-            is_sending_initial_events=request.send_initial_events,
-            timeout_seconds=request.timeout_seconds,
-            label_selector=self._spec.label_selector,
-            field_selector=self._spec.field_selector,
-            is_metadata_only=self._is_metadata_only,
-            idle_seconds=request.inactivity_seconds,
-        )
-        async with self._opened(http) as response:
+        async with self._opened(request) as response:
             if response is not None:
                 self._sink.contact()
-                self._perform(self._reflector.on_opened(now=self._clock(), jitter=self._jitter()))
-                if not self._is_over():
-                    await self._read_watch(response, served, is_initial=request.send_initial_events)
+                if self._tell(self._reflector.on_opened):
+                    await self._read_watch(response)
 
-    async def _read_watch(
-        self, response: Response, served: ServedResource, *, is_initial: bool
-    ) -> None:
-        stream = EventStream(
-            EventDecoder(
-                api_version=served.api_version, kind=served.kind, projection=self._projection
-            ),
-            self._max_event_bytes,
+    async def _read_watch(self, response: Response) -> None:
+        served = self._served_resource()
+        decoder = EventDecoder(
+            api_version=served.api_version, kind=served.kind, projection=self._projection
         )
+        stream = EventStream(decoder, self._max_event_bytes)
         reflector = self._reflector
+        is_initial = reflector.is_syncing
         size = 0
-        while chunk := await self._chunk(response):
+        while chunk := await self._reader.chunk(response):
             events = stream.feed(chunk)
-            size += len(chunk)
             if not is_initial:
                 self._sink.events_read(len(events))
-            self._perform(reflector.on_events(events, now=self._read_at, jitter=self._jitter()))
-            if self._is_over():
+            if not self._tell(reflector.on_events, events):
                 return
-            if is_initial and self._is_serving:
+            size += len(chunk)
+            if is_initial and not reflector.is_syncing:
                 is_initial = False
-                if size > _REOPEN_BYTES:
-                    self._perform(reflector.reopen(now=self._clock(), jitter=self._jitter()))
-                    if self._is_over():
-                        return
-        leftover = stream.finish()
-        if leftover:
-            self._perform(reflector.on_events(leftover, now=self._read_at, jitter=self._jitter()))
-        self._perform(reflector.on_eof(now=self._clock(), jitter=self._jitter()))
+                if size > _REOPEN_BYTES and not self._tell(reflector.reopen):
+                    return
+        if leftover := stream.finish():
+            self._tell(reflector.on_events, leftover)
+        self._tell(reflector.on_eof)
 
     @asynccontextmanager
-    async def _opened(self, http: HttpRequest) -> AsyncIterator[Response | None]:
+    async def _opened(self, request: List | Watch) -> AsyncIterator[Response | None]:
         """Open a request; None, with all said, when there is no body to read.
 
         Failures while the body is read are told to the reflector here too.
         """
+        http = collection_request(
+            request, self._spec, self._served_resource(), self._sink.namespace
+        )
         try:
             response = await self._access.open(http)
         except CredentialsError as error:
@@ -587,15 +412,12 @@ class InformerRunner:
         async with response:
             try:
                 if response.status == 200:
-                    self._read_at = self._clock()
-                    self._slice_end = self._read_at + _SLICE_SECONDS
                     yield response
                 else:
                     await self._answer(response)
                     yield None
             except TransportError as error:
-                if not self._is_over():
-                    self._failed(error)
+                self._failed(error)
 
     async def _answer(self, response: Response) -> None:
         try:
@@ -613,75 +435,9 @@ class InformerRunner:
             ),
         )
         self._sink.contact()
-        self._perform(self._reflector.on_answer(answer, now=self._clock(), jitter=self._jitter()))
-
-    async def _chunk(self, response: Response) -> bytes:
-        """Return more of the body, empty at its end; leave the loop to others between slices."""
-        chunk = await response.read_chunk()
-        now = self._clock()
-        if now > self._slice_end:
-            await asyncio.sleep(0)
-            now = self._clock()
-            self._slice_end = now + _SLICE_SECONDS
-        self._read_at = now
-        return chunk
+        self._tell(self._reflector.on_answer, answer)
 
     def _served_resource(self) -> ServedResource:
         served = self._served
         assert served is not None, "a reflector asks for discovery first"
         return served
-
-    @property
-    def _projection(self) -> Projection:
-        return Projection(self._spec.projection)
-
-    @property
-    def _is_metadata_only(self) -> bool:
-        return self._projection is Projection.METADATA
-
-    # Objects that left an upstream selector
-
-    async def _verify_forever(self) -> None:
-        """Ask by name for each object that left a selector: only a GET tells what became of it."""
-        places = asyncio.Semaphore(_VERIFY_PARALLEL)
-        while True:
-            await self._verify.wait()
-            self._verify.clear()
-            async with asyncio.TaskGroup() as group:
-                for subject in self._sink.unverified():
-                    await places.acquire()
-                    task = group.create_task(self._verify_one(subject))
-                    task.add_done_callback(lambda _: places.release())
-
-    async def _verify_one(self, subject: Unverified) -> None:
-        is_deleted = await self._is_deleted(subject)
-        self._sink.resolve(subject, is_deleted=is_deleted)
-
-    async def _is_deleted(self, subject: Unverified) -> bool:
-        served = self._served_resource()
-        request = get_request(
-            resource_path(
-                served.group,
-                served.version,
-                served.resource,
-                namespace=subject.namespace,
-                name=subject.name,
-            ),
-            is_metadata_only=True,
-        )
-        try:
-            async with asyncio.timeout(_VERIFY_SECONDS):
-                answer = await self._access.call(request)
-        except (AccessError, TimeoutError):
-            return False
-        if answer.code == 404:
-            return True
-        if answer.code != 200:
-            return False
-        decoder = ItemDecoder(
-            api_version=served.api_version, kind=served.kind, projection=Projection.METADATA
-        )
-        try:
-            return decoder.decode(answer.body).uid != subject.uid
-        except DataError:
-            return False

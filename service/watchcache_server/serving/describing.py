@@ -6,7 +6,8 @@ from typing import Final
 
 from watchcache.v1alpha1 import extension_pb2
 from watchcache_server.clusters.registry import ClusterRegistry
-from watchcache_server.extensions.extension import Extension, Informer
+from watchcache_server.extensions.extension import Extension
+from watchcache_server.extensions.informer import Informer
 from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.model.states import ExtensionState, Projection, SourceState
 from watchcache_server.serving.conversion import to_duration, to_timestamp

@@ -12,7 +12,8 @@ import msgspec
 
 from watchcache.v1alpha1 import event_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
-from watchcache_server.extensions.extension import Extension, Informer
+from watchcache_server.extensions.extension import Extension
+from watchcache_server.extensions.informer import Informer
 from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.source import Source

@@ -8,7 +8,8 @@ from typing import Any
 
 from tests.unit.observability.speaker import SPEC
 from watchcache_server.clusters.cluster import ClusterStatus
-from watchcache_server.extensions.extension import Clock, Extension, Informer
+from watchcache_server.extensions.extension import Clock, Extension
+from watchcache_server.extensions.informer import Informer
 from watchcache_server.informer.objects import Item
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.specs import ExtensionKey, ExtensionSpec, SourceSpec

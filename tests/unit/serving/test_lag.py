@@ -7,7 +7,8 @@ from typing import Any
 
 from tests.unit.serving.registered import NOW, Registry, spec_of
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
-from watchcache_server.extensions.extension import Extension, Informer
+from watchcache_server.extensions.extension import Extension
+from watchcache_server.extensions.informer import Informer
 from watchcache_server.informer.objects import Item, Upsert
 from watchcache_server.observability.reporter import Reporters
 from watchcache_server.serving.watching import Watching

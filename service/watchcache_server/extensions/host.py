@@ -1,0 +1,142 @@
+"""The host of all informers: what they share, and the supervision of their tasks.
+
+    async with host.open():
+        task = host.start(informer, access, service_account="team-a/shop")
+        ...
+        task.cancel()
+
+Each informer is a task of its own. A fault of ours in one is reported, said in its state, and
+mended by starting it again; what it holds stays. Nothing that happens to one holds up another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from watchcache_server.clusters.registry import ClusterRegistry
+from watchcache_server.extensions.extension import Clock
+from watchcache_server.extensions.informer import Informer
+from watchcache_server.extensions.training import Trainer
+from watchcache_server.informer.reflector_settings import ReflectorSettings
+from watchcache_server.kubernetes.access import ApiAccess
+from watchcache_server.kubernetes.informer_runner import InformerRunner
+from watchcache_server.kubernetes.list_memory import ListMemory
+from watchcache_server.kubernetes.sync_turns import SyncTurns
+from watchcache_server.model.states import SourceState
+from watchcache_server.observability.reporting import Reporter
+from watchcache_server.settings import Settings
+
+__all__ = ["InformerHost"]
+
+# Wait before an informer that failed by a fault of ours is started again.
+_RESTART_SECONDS: Final = 5.0
+
+
+class InformerHost:
+    """Runs informers."""
+
+    def __init__(
+        self,
+        *,
+        clusters: ClusterRegistry,
+        settings: Settings,
+        clock: Clock,
+        jitter: Callable[[], float],
+        reporter: Reporter,
+    ) -> None:
+        self._clusters = clusters
+        self._settings = settings
+        self._clock = clock
+        self._jitter = jitter
+        self._reporter = reporter
+        self._turns: dict[str, SyncTurns] = {}
+        self._memory = ListMemory(clock.now)
+        self._trainer = Trainer(self._guarded)
+        self._group: asyncio.TaskGroup | None = None
+        self._reflector_settings = ReflectorSettings(
+            watch_seconds=settings.watch_timeout_seconds,
+            initial_idle_seconds=settings.initial_events_seconds,
+            page_items=settings.list_page_size,
+            forbidden_grace_seconds=settings.forbidden_grace_seconds,
+        )
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Be ready to run tasks; they end with the context."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            trainer = group.create_task(self._trainer.run())
+            try:
+                yield
+            finally:
+                self._group = None
+                trainer.cancel()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether tasks can be started."""
+        return self._group is not None
+
+    def start(
+        self, informer: Informer, access: ApiAccess, *, service_account: str
+    ) -> asyncio.Task[None]:
+        """Start an informer; `service_account` is for messages. Cancel the task to stop it."""
+        return self.run(informer, lambda: self._supervise(informer, access, service_account))
+
+    def run(self, informer: Informer, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        """Run some work about an informer as a task of its own."""
+        assert self._group is not None, "tasks are started while it is open"
+        name = f"{informer.extension.key} {informer.spec.type_name}"
+        return self._group.create_task(self._guarded(informer, work), name=name)
+
+    def train(self, informer: Informer) -> None:
+        """Get a dictionary for the source of an informer, in a while."""
+        self._trainer.request(informer)
+
+    async def _supervise(self, informer: Informer, access: ApiAccess, service_account: str) -> None:
+        while True:
+            await self._guarded(
+                informer, lambda: self._runner(informer, access, service_account).run()
+            )
+            informer.discard()
+            informer.set_state(
+                SourceState.STALE if informer.is_synced else SourceState.UNREACHABLE,
+                "INTERNAL",
+                "the informer failed by a fault of the service, which is logged; it starts again",
+                next_attempt_seconds=_RESTART_SECONDS,
+            )
+            await asyncio.sleep(_RESTART_SECONDS)
+
+    async def _guarded(self, informer: Informer, work: Callable[[], Awaitable[None]]) -> None:
+        """Do work about an informer; a fault of ours is reported, and ends nothing else."""
+        try:
+            await work()
+        except Exception as error:
+            self._reporter.informer_failed(informer.extension.key, informer.spec, error)
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                # The fault came in the place of the cancellation, which must not be lost.
+                raise asyncio.CancelledError from error
+
+    def _runner(
+        self, informer: Informer, access: ApiAccess, service_account: str
+    ) -> InformerRunner:
+        cluster = informer.spec.cluster
+        limit = self._settings.max_concurrent_syncs
+        return InformerRunner(
+            spec=informer.spec,
+            tenant=str(informer.extension.key),
+            service_account=service_account,
+            access=access,
+            discovery=self._clusters.get(cluster).discovery,
+            sink=informer,
+            turns=self._turns.setdefault(cluster, SyncTurns(limit)),
+            memory=self._memory,
+            settings=self._reflector_settings,
+            max_event_bytes=self._settings.max_event_bytes,
+            clock=self._clock.now,
+            jitter=self._jitter,
+        )

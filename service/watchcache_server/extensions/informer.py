@@ -1,0 +1,158 @@
+"""The side of an extension that one informer writes to: its source, and how it is doing.
+
+It is called by the informer's task only, and waits for nothing. What it hears goes to the source,
+to the status, and to whoever has to act on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from watchcache_server.extensions.status import SourceStatus
+from watchcache_server.informer.objects import Delta, Item
+from watchcache_server.informer.source import Source, Unverified
+from watchcache_server.kubernetes.errors import CredentialsError, ServiceAccountNotFoundError
+from watchcache_server.model.resources import ServedResource
+from watchcache_server.model.specs import SourceSpec
+from watchcache_server.model.states import LeftReason, SourceState
+
+if TYPE_CHECKING:
+    from watchcache_server.extensions.extension import Extension
+
+__all__ = ["Informer"]
+
+
+class Informer:
+    """One informer of an extension. `is_stopped`: it has no task any more, or will have none."""
+
+    def __init__(self, extension: Extension, source: Source) -> None:
+        self.extension = extension
+        self.source = source
+        self.is_stopped = False
+        self._clock = extension.clock
+        self._started = self._clock.now()
+        self.status = SourceStatus(state_time=self._clock.wall())
+
+    @property
+    def spec(self) -> SourceSpec:
+        """What it watches."""
+        return self.source.spec
+
+    # What the informer reads
+
+    @property
+    def namespace(self) -> str:
+        """Namespace to read; empty for the whole cluster."""
+        return self.source.namespace
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether objects of a sync are held."""
+        return self.source.is_synced
+
+    def unverified(self) -> list[Unverified]:
+        """Return the objects that left a selector and may be deleted."""
+        return self.source.unverified
+
+    def bind(self, served: ServedResource) -> str | None:
+        """Take what discovery found; return why it cannot be watched here, if so."""
+        other = self.extension.store.bind(self.source, served)
+        if other is None:
+            return None
+        return (
+            f"{served.name} is watched by another entry of the spec already, named as "
+            f"{other.spec.type_name}; remove one of the two"
+        )
+
+    def stage(self, items: Iterable[Item]) -> None:
+        """Collect objects of a sync."""
+        self.source.stage(items)
+        self._consider_training()
+
+    def unstage(self, items: Iterable[Item]) -> None:
+        """Take objects out of the sync under way."""
+        for item in items:
+            self.source.unstage(item)
+
+    def discard(self) -> None:
+        """Forget the sync under way."""
+        self.source.discard()
+
+    def commit(self, read_at: float, resource_version: str = "") -> None:
+        """End the sync: what was staged is what there is, as of `resource_version`."""
+        self.extension.store.commit(self.source, read_at, resource_version)
+        if self.status.sync_seconds is None:
+            self.status.sync_seconds = self._clock.now() - self._started
+            self.extension.reporter.synced(self.spec, self.status.sync_seconds)
+        self.extension.pulse.touch()
+
+    def apply(self, deltas: list[Delta], read_at: float) -> None:
+        """Apply changes of the live stream."""
+        store = self.extension.store
+        before = store.revision
+        store.apply(self.source, deltas, read_at)
+        if store.revision != before:
+            self.extension.pulse.touch()
+            self._consider_training()
+
+    def _consider_training(self) -> None:
+        if self.source.is_training_due:
+            self.extension.training_due(self)
+
+    def resolve(self, subject: Unverified, *, is_deleted: bool) -> None:
+        """Say what became of an object that left an upstream selector."""
+        store = self.extension.store
+        store.resolve(self.source, subject, self._clock.now(), is_deleted=is_deleted)
+        self.extension.pulse.touch()
+
+    def purge(self, reason: LeftReason) -> None:
+        """Drop all objects."""
+        self.extension.store.purge(self.source, reason, self._clock.now())
+        if reason is LeftReason.RIGHTS_REVOKED:
+            self.extension.rights_revoked()
+        self.extension.pulse.touch()
+
+    # How it is doing
+
+    def counted(self, event: str, reason: str) -> None:
+        """Pass on that something happened that is worth a metric."""
+        self.extension.reporter.informer_counted(self.spec, event, reason)
+
+    def events_read(self, count: int) -> None:
+        """Pass on that events of the live stream were read."""
+        self.extension.reporter.events_read(self.spec, count)
+
+    def credentials_failed(self, error: CredentialsError) -> None:
+        """Take that there are no credentials on this cluster, and why."""
+        if isinstance(error, ServiceAccountNotFoundError):
+            self.extension.service_account_missing()
+
+    def contact(self) -> None:
+        """Note that the API server was heard."""
+        self.status.last_contact_time = self._clock.wall()
+
+    def set_state(
+        self,
+        state: SourceState,
+        reason: str,
+        message: str,
+        *,
+        missing_verbs: tuple[str, ...] = (),
+        next_attempt_seconds: float | None = None,
+    ) -> None:
+        """Set state and reason; tell everybody if it is news."""
+        status = self.status
+        due = None if next_attempt_seconds is None else self._clock.wall() + next_attempt_seconds
+        status.next_attempt_time = due
+        told = (status.state, status.reason, status.message, status.missing_verbs)
+        if told == (state, reason, message, missing_verbs):
+            return
+        if status.state is not state:
+            status.state_time = self._clock.wall()
+            self.extension.reporter.source_state_changed(
+                self.extension.key, self.spec, status.state, state, reason, message
+            )
+        status.state, status.reason, status.message = state, reason, message
+        status.missing_verbs = missing_verbs
+        self.extension.status_changed(status)

@@ -1,0 +1,91 @@
+"""Turns: how many syncs may be under way at once against one cluster, and whose is next.
+
+    turn = await turns.take("team-a/shop")
+    try: ...
+    finally: turn.give_back()
+
+Who asks is served in turns: a tenant that wants five hundred syncs does not hold up one that wants
+a single one; the syncs of one tenant go first come, first served. A sync that takes very long keeps
+going but no longer counts, so that some that never end hold nobody up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Hashable
+from typing import Final
+
+__all__ = ["SyncTurns", "Turn"]
+
+_COUNTED_SECONDS: Final = 30.0
+
+
+class Turn:
+    """Leave to sync, counted until it is given back or its time is over."""
+
+    __slots__ = ("_timer", "_turns")
+
+    def __init__(self, turns: SyncTurns, counted_seconds: float) -> None:
+        self._turns: SyncTurns | None = turns
+        self._timer = asyncio.get_running_loop().call_later(counted_seconds, self.give_back)
+
+    def give_back(self) -> None:
+        """Let the next one go; may be called again."""
+        turns, self._turns = self._turns, None
+        if turns is not None:
+            self._timer.cancel()
+            turns.pass_on()
+
+
+class SyncTurns:
+    """Turns for one cluster."""
+
+    def __init__(self, limit: int, *, counted_seconds: float = _COUNTED_SECONDS) -> None:
+        self._free = limit
+        self._counted_seconds = counted_seconds
+        # Whoever is first here is served next.
+        self._lines: dict[Hashable, deque[asyncio.Future[None]]] = {}
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a newcomer has to wait."""
+        return self._free == 0
+
+    async def take(self, who: Hashable) -> Turn:
+        """Wait for a turn."""
+        if self._free:
+            self._free -= 1
+        else:
+            await self._wait(who)
+        return Turn(self, self._counted_seconds)
+
+    async def _wait(self, who: Hashable) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(who, deque()).append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.cancelled():
+                self._leave(who, waiter)
+            else:
+                # The turn came at the very moment at which it was no longer wanted.
+                self.pass_on()
+            raise
+
+    def _leave(self, who: Hashable, waiter: asyncio.Future[None]) -> None:
+        line = self._lines[who]
+        line.remove(waiter)
+        if not line:
+            del self._lines[who]
+
+    def pass_on(self) -> None:
+        """Give a turn that has become free to the next; called by the turn."""
+        if not self._lines:
+            self._free += 1
+            return
+        who = next(iter(self._lines))
+        line = self._lines.pop(who)
+        line.popleft().set_result(None)
+        if line:
+            self._lines[who] = line

@@ -1,0 +1,97 @@
+"""Verification: what became of objects that left a selector of the API server.
+
+Under a selector DELETED may only mean that an object ceased to match. A GET by name tells: 404, or
+another uid, is a deletion; the object itself is none. What cannot be found out in a few attempts is
+taken for none either: nobody is told of a deletion that was not seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final
+
+from watchcache_server.informer.decoding import ItemDecoder
+from watchcache_server.informer.errors import DataError
+from watchcache_server.informer.source import Unverified
+from watchcache_server.kubernetes.access import ApiAccess
+from watchcache_server.kubernetes.answers import Answer
+from watchcache_server.kubernetes.errors import AccessError
+from watchcache_server.kubernetes.informer_sink import InformerSink
+from watchcache_server.kubernetes.requests import get_request, resource_path
+from watchcache_server.model.resources import ServedResource
+from watchcache_server.model.states import Projection
+
+__all__ = ["Verifier"]
+
+_PARALLEL: Final = 8
+_ATTEMPTS: Final = 3
+_ANSWER_SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 1.0
+
+
+class Verifier:
+    """Asks for the unverified objects of one informer, a few at a time."""
+
+    def __init__(self, access: ApiAccess, sink: InformerSink) -> None:
+        self._access = access
+        self._sink = sink
+        self._wake = asyncio.Event()
+        self._served: ServedResource | None = None
+
+    def look(self, served: ServedResource) -> None:
+        """Look whether there is something to ask."""
+        self._served = served
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            subjects = self._sink.unverified()
+            left = iter(subjects)
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(_PARALLEL, len(subjects))):
+                    group.create_task(self._verify(left))
+
+    async def _verify(self, left: Iterator[Unverified]) -> None:
+        for subject in left:
+            is_deleted = await self._is_deleted(subject)
+            self._sink.resolve(subject, is_deleted=is_deleted)
+
+    async def _is_deleted(self, subject: Unverified) -> bool:
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                await asyncio.sleep(_PAUSE_SECONDS)
+            assert self._served is not None, "it is looked for once discovery has found it"
+            answer = await self._ask(self._served, subject)
+            if answer is not None and answer.code != 429 and answer.code < 500:
+                return _tells_deletion(answer, self._served, subject)
+        return False
+
+    async def _ask(self, served: ServedResource, subject: Unverified) -> Answer | None:
+        try:
+            path = resource_path(
+                served.group,
+                served.version,
+                served.resource,
+                namespace=subject.namespace,
+                name=subject.name,
+            )
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await self._access.call(get_request(path, is_metadata_only=True))
+        except (AccessError, TimeoutError):
+            return None
+
+
+def _tells_deletion(answer: Answer, served: ServedResource, subject: Unverified) -> bool:
+    if answer.code != 200:
+        return answer.code == 404
+    decoder = ItemDecoder(
+        api_version=served.api_version, kind=served.kind, projection=Projection.METADATA
+    )
+    try:
+        return decoder.decode(answer.body).uid != subject.uid
+    except DataError:
+        return False
