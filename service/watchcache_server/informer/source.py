@@ -365,13 +365,17 @@ class Source:
             Effect(EventKind.LEFT, entry, entry.labels, reason)
             for entry in self.table.after("", "")
         ]
+        self.forget()
+        return effects
+
+    def forget(self) -> None:
+        """Let go of every object and of what was learned from them, without a word."""
         self._live = Holding()
         self._staged = None
         self._doubts.clear()
         self._ahead.clear()
         self._training = Training()
         self.is_synced = False
-        return effects
 
     # Succession
 

@@ -82,7 +82,13 @@ class Store:
         del self._sources[source.number]
 
     def drop(self) -> None:
-        """Let go of everything: the extension has ended."""
+        """Let go of everything: the extension has ended.
+
+        Whoever still has a source in hand, such as a task that is being cancelled, keeps no object
+        alive by it.
+        """
+        for source in self._sources.values():
+            source.forget()
         self._sources.clear()
         self.history.forget()
 

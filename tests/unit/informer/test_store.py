@@ -316,3 +316,17 @@ def test_find_looks_into_every_source_that_could_hold_it() -> None:
 def test_position_before_everything_skips_nothing(filled: Store) -> None:
     """An empty position is the beginning."""
     assert names(filled.objects(EVERYTHING, Position((), "", ""))) == IN_ORDER
+
+
+def test_dropping_a_store_lets_go_of_every_object() -> None:
+    """Whoever still has a source in hand keeps none of its objects alive."""
+    store = make_store()
+    source = add(store, source_spec(), item("x", owners=["uid-9"]))
+    source.stage([item("y")])
+    store.drop()
+    assert store.sources() == []
+    assert not store.history
+    assert (source.table.count, source.raw_bytes, source.stored_bytes) == (0, 0, 0)
+    assert list(source.owners.owned_by("uid-9")) == []
+    source.commit()
+    assert source.table.count == 0
