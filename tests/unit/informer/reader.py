@@ -16,6 +16,7 @@ from watchcache_server.informer.subscription import (
     Outcome,
     advance,
     begin_snapshot,
+    resume,
 )
 from watchcache_server.model.states import EventKind, LeftReason
 
@@ -90,6 +91,11 @@ class Reader:
         self.may_follow: Callable[[Known, Known], bool] = lambda before, after: True
         self.reset_count = 0
         self.events: list[Event] = []
+        # The newest place that a resume token could name; a snapshot has none.
+        self.token: int | None = None
+        # After a lost stream changes come again, until all is told.
+        self.is_repeating = False
+        self._is_synced = False
 
     def copy(self) -> Reader:
         """Return another reader that stands where this one stands."""
@@ -98,6 +104,9 @@ class Reader:
         other.held = dict(self.held)
         other.is_deleted = self.is_deleted
         other.may_follow = self.may_follow
+        other.token = self.token
+        other.is_repeating = self.is_repeating
+        other._is_synced = self._is_synced
         return other
 
     def step(self) -> Outcome:
@@ -115,11 +124,24 @@ class Reader:
             return self.step()
         return self._take(self.answers[place])
 
+    def lose(self) -> None:
+        """Lose the stream and come back, with the newest token and all that was applied since."""
+        if self.token is None:
+            self._begin_anew()
+        else:
+            self.cursor = resume(self.store, self.token)
+            self.is_repeating = True
+
+    def _begin_anew(self) -> None:
+        self.held = {}
+        self.cursor = begin_snapshot(self.store, self.wanted)
+        self.token = None
+        self.is_repeating = self._is_synced = False
+
     def _take(self, step: Advance) -> Outcome:
         if step.outcome is Outcome.EXPIRED:
             assert not step.events
-            self.held = {}
-            self.cursor = begin_snapshot(self.store, self.wanted)
+            self._begin_anew()
             self.reset_count += 1
             return step.outcome
         self.answers.setdefault((self.wanted, self.cursor), step)
@@ -129,8 +151,12 @@ class Reader:
         self.cursor = step.cursor
         if step.outcome is Outcome.AT_HEAD:
             assert self.cursor.walk is None
+            self._is_synced = True
         if step.outcome is Outcome.AT_HEAD and self.cursor.revision == self.store.revision:
             assert self.held == content(self.store, self.wanted)
+            self.is_repeating = False
+        if self._is_synced and self.cursor.walk is None:
+            self.token = self.cursor.revision
         return step.outcome
 
     def catch_up(self) -> None:
@@ -151,6 +177,14 @@ class Reader:
         key = key_of(event.source, entry.namespace, entry.name)
         known = self.held.get(key)
         self.events.append(event)
+        if self.is_repeating:
+            if event.kind in (EventKind.ADDED, EventKind.MODIFIED):
+                self._hold(key, event)
+            else:
+                self.held.pop(key, None)
+                is_deletion = event.kind is EventKind.DELETED
+                assert not is_deletion or self.is_deleted(entry.uid)
+            return
         if event.kind is EventKind.ADDED:
             assert known is None, f"{key} was ADDED twice"
             assert event.left_reason is None

@@ -17,6 +17,7 @@ from watchcache_server.informer.subscription import (
     Walk,
     advance,
     begin_snapshot,
+    resume,
 )
 from watchcache_server.model.states import EventKind, LeftReason
 
@@ -313,3 +314,47 @@ def test_cursor_from_the_future_has_expired() -> None:
     store, _ = make_store(item())
     future = Cursor(store.revision + 1)
     assert advance(store, EVERYTHING, future).outcome is Outcome.EXPIRED
+
+
+# Streams that come back
+
+
+def test_reader_that_missed_nothing_comes_back_to_where_it_was() -> None:
+    """There is nothing to repeat."""
+    store, _ = make_store(item())
+    cursor = resume(store, store.revision)
+    assert cursor == Cursor(store.revision)
+    assert advance(store, EVERYTHING, cursor).events == ()
+
+
+def test_repeated_walk_also_tells_of_ends_that_it_has_not_come_to() -> None:
+    """A stream was lost in the walk of a late source; what it had told may be gone by now."""
+    store, source = make_store()
+    token = store.revision
+    late = store.add_source(source_spec("services"))
+    late.stage(three())
+    store.commit(late, 2.0)
+    lost = advance(store, EVERYTHING, Cursor(token), Limits(events=2))
+    assert told(lost) == [(ADDED, "a"), (ADDED, "b")]
+    store.apply(late, [Remove(item("a", version="2")), Upsert(item("b", version="2"))], 3.0)
+    store.apply(source, [Upsert(item("p"), is_addition=True)], 4.0)
+    back = resume(store, token)
+    assert back == Cursor(token, told_revision=store.revision)
+    step = advance(store, EVERYTHING, back)
+    assert told(step) == [(DELETED, "a"), (ADDED, "p"), (ADDED, "b"), (ADDED, "c")]
+    assert step.cursor == Cursor(store.revision)
+    store.apply(late, [Remove(item("b", version="5"))], 5.0)
+    assert told(advance(store, EVERYTHING, step.cursor)) == [(DELETED, "b")]
+
+
+def test_walk_of_a_source_that_synced_after_the_return_is_not_repeated() -> None:
+    """Nobody can have been told of it, so its deletions before it is walked are of no interest."""
+    store, source = make_store()
+    token = store.revision
+    store.apply(source, [Upsert(item("p"), is_addition=True)], 2.0)
+    back = resume(store, token)
+    late = store.add_source(source_spec("services"))
+    late.stage(three())
+    store.commit(late, 3.0)
+    store.apply(late, [Remove(item("a", version="2"))], 4.0)
+    assert told(advance(store, EVERYTHING, back)) == [(ADDED, "p"), (ADDED, "b"), (ADDED, "c")]

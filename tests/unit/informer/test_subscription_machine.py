@@ -258,6 +258,11 @@ class SubscriptionMachine(RuleBasedStateMachine):
         for _ in range(steps):
             reader.step_with_another()
 
+    @rule(i=which)
+    def lose(self, i: int) -> None:
+        """Cut the stream of a reader, which comes back with its newest token."""
+        self.readers[i % len(self.readers)].lose()
+
     @precondition(lambda self: bool(self.earlier))
     @rule(i=which, steps=st.integers(1, 6))
     def come_back_with_another(self, i: int, steps: int) -> None:
