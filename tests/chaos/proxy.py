@@ -46,7 +46,8 @@ class Proxy:
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
         self._lines: set[_Line] = set()
-        self._is_shut = False
+        self._taking = asyncio.Event()
+        self._taking.set()
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -67,12 +68,12 @@ class Proxy:
 
     def shut(self) -> None:
         """Reset all connections, and every new one."""
-        self._is_shut = True
+        self._taking.clear()
         self.cut()
 
     def open(self) -> None:
         """Take connections again."""
-        self._is_shut = False
+        self._taking.set()
 
     def freeze(self) -> None:
         """Pass nothing on any more; connections stay open."""
@@ -103,7 +104,7 @@ class Proxy:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        if self._is_shut:
+        if not self._taking.is_set():
             await _Line((writer,)).close()
             return
         try:
@@ -112,11 +113,9 @@ class Proxy:
             await _Line((writer,)).close()
             return
         line = _Line((writer, there_writer))
-        if self._is_shut:
-            # It was shut while the other side was being reached.
-            await line.close()
-            return
         self._lines.add(line)
+        if not self._taking.is_set():  # It was shut while the other side was being reached.
+            line.reset()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._pump(reader, there_writer))

@@ -15,7 +15,7 @@ import watchcache
 from tests.chaos.proxy import Proxy, kubeconfig_through
 from tests.contract.api import Api, Endpoint, unique
 from tests.controlplane.server import ControlPlane
-from tests.e2e.acting import configmap, grant, until, wait_live
+from tests.e2e.acting import configmap, grant, until, wait_live, wait_state
 from tests.e2e.service import ServiceProcess
 from watchcache import EventType, SourceState
 
@@ -30,21 +30,11 @@ async def own_api(own_control_plane: ControlPlane) -> AsyncIterator[Api]:
         ca_file=server.ca_file,
         admin_token=server.admin_token,
         kubeconfig=server.kubeconfig(),
-        expire_history=server.compact,
+        expire_history=lambda: None,
         run_controllers=lambda: None,
     )
     async with aiohttp.ClientSession() as session:
         yield Api(endpoint, session)
-
-
-async def wait_state(ext: watchcache.Extension, states: set[SourceState]) -> watchcache.Source:
-    """Return the one informer once it is in one of the states."""
-    async with asyncio.timeout(60):
-        while True:
-            (source,) = (await ext.refresh()).sources
-            if source.state in states:
-                return source
-            await asyncio.sleep(0.1)
 
 
 @pytest.fixture
@@ -119,9 +109,11 @@ async def test_deletes_during_an_outage_arrive(
     if history == "compacted":
         await asyncio.to_thread(own_control_plane.compact)
     await asyncio.to_thread(own_control_plane.restart)
-    stale = await wait_state(ext, {SourceState.STALE})
+    stale = await wait_state(ext, SourceState.STALE)
     assert stale.object_count == 3
-    assert (await ext.get("configmaps", f"{namespace}/goes")).uid == uids["goes"]
+    readable = await ext.get("configmaps", f"{namespace}/goes")
+    assert readable is not None
+    assert readable.uid == uids["goes"]
 
     network.open()
     await wait_live(ext, "configmaps")

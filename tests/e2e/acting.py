@@ -18,6 +18,7 @@ __all__ = [
     "next_events",
     "until",
     "wait_live",
+    "wait_state",
     "widget_definition",
 ]
 
@@ -132,4 +133,14 @@ async def wait_live(ext: watchcache.Extension, resource: str) -> watchcache.Sour
             for source in status.sources:
                 if source.resource == resource and source.state is SourceState.LIVE:
                     return source
+            await asyncio.sleep(0.1)
+
+
+async def wait_state(ext: watchcache.Extension, *states: SourceState) -> watchcache.Source:
+    """Return the one informer once it is in one of the states."""
+    async with asyncio.timeout(3 * _RECOVERY_SECONDS):
+        while True:
+            (source,) = (await ext.refresh()).sources
+            if source.state in states:
+                return source
             await asyncio.sleep(0.1)
