@@ -43,15 +43,21 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
         return frozenset(self.namespaces)
 
     def passes_source(self, source: Source) -> bool:
-        """Tell whether any object of the source may pass."""
+        """Tell whether any object of the source may pass, as far as its type is known."""
         return (
             (not self.clusters or source.spec.cluster in self.clusters)
-            and (not self.resources or (source.group, source.resource) in self.resources)
+            and (not self.resources or self._passes_type(source.group, source.resource))
             and (
                 not self.namespaces
                 or not source.namespace
                 or source.namespace in self._namespace_set
             )
+        )
+
+    def _passes_type(self, group: str, resource: str) -> bool:
+        # While only the kind of a source is known, it may be any of its group.
+        return (group, resource) in self.resources or (
+            not resource and any(group == wanted for wanted, _ in self.resources)
         )
 
     @property

@@ -48,13 +48,17 @@ def test_source_passes_if_its_objects_may(wanted: Filter, spec: SourceSpec, expe
     assert wanted.passes_source(Source(1, spec)) is expected
 
 
-def test_source_without_plural_name_passes_once_it_is_known() -> None:
-    """A source that was given by kind is found by its resource after discovery."""
+def test_source_of_which_only_the_kind_is_known_may_pass() -> None:
+    """Until discovery has named its resource it may be any of its group; then it is that one."""
     source = Source(1, source_spec("", group="apps", kind="Deployment"))
     wanted = Filter(resources=(("apps", "deployments"),))
-    assert not wanted.passes_source(source)
+    others = Filter(resources=(("apps", "replicasets"), ("", "deployments")))
+    assert wanted.passes_source(source)
+    assert others.passes_source(source)
+    assert not Filter(resources=(("", "pods"),)).passes_source(source)
     source.served = served("deployments", "Deployment", group="apps")
     assert wanted.passes_source(source)
+    assert not others.passes_source(source)
 
 
 @pytest.mark.parametrize(
