@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 __all__ = [
-    "AccessDeniedError",
     "ExtensionNotFoundError",
     "FieldViolation",
     "InvalidRequestError",
@@ -117,12 +116,6 @@ class ServiceDrainingError(ServiceError):
         super().__init__(
             "the service is shutting down; connect again, to another replica if there is one"
         )
-
-
-class AccessDeniedError(ServiceError):
-    """The caller may not do this."""
-
-    reason = "ACCESS_DENIED"
 
 
 class ServiceAccountGoneError(ServiceError):
