@@ -14,7 +14,11 @@ from typing import Any, NamedTuple
 import yaml
 
 from watchcache_server.model.errors import FieldViolation, InvalidRequestError
-from watchcache_server.model.names import dns_label_problem, path_segment_problem
+from watchcache_server.model.names import (
+    dns_label_problem,
+    dns_subdomain_problem,
+    path_segment_problem,
+)
 from watchcache_server.model.specs import ResourceWatch
 from watchcache_server.model.states import Projection
 
@@ -24,10 +28,28 @@ _FIELD = "spec.content.manifests"
 _LIST_DEPTH = 4
 _NESTING = 200
 _SHOWN_VIOLATIONS = 20
+# Some kinds allow these in names; a field selector would read them as its own.
+_SELECTOR_SYNTAX = frozenset(",=\\")
 
 
 class _ManifestError(Exception):
     """The text is no manifest."""
+
+
+class _Allowance:
+    """Counts down. A few aliases can stand for more objects, or empty Lists, than can be read."""
+
+    def __init__(self, what: str, limit: int) -> None:
+        self._what = what
+        self._limit = self._left = limit
+
+    def take_one(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise _ManifestError(
+                f"there are more than {self._limit} {self._what}; register fewer, or raise the "
+                "setting max_manifest_documents"
+            )
 
 
 class _Reference(NamedTuple):
@@ -71,16 +93,12 @@ def watches_of(
     """
     references: set[_Reference] = set()
     violations: list[FieldViolation] = []
-    count = 0
+    objects = _Allowance("objects", max_documents)
+    empties = _Allowance("Lists and empty documents", max_documents)
     try:
-        for place, document in _documents(manifests):
-            for where, value in _expanded(place, document, 0):
-                count += 1
-                if count > max_documents:
-                    raise _ManifestError(
-                        f"there are more than {max_documents} objects; register fewer, or raise "
-                        "the setting max_manifest_documents"
-                    )
+        for place, document in _documents(manifests, empties):
+            for where, value in _expanded(place, document, empties):
+                objects.take_one()
                 found = _reference(value, namespace)
                 if isinstance(found, str):
                     violations.append(FieldViolation(f"{_FIELD}[{where}]", found))
@@ -100,7 +118,7 @@ def watches_of(
     return _watches(references, only_these_objects=only_these_objects, projection=projection)
 
 
-def _documents(manifests: bytes) -> Iterator[tuple[str, Any]]:
+def _documents(manifests: bytes, empties: _Allowance) -> Iterator[tuple[str, Any]]:
     try:
         text = manifests.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -120,7 +138,9 @@ def _documents(manifests: bytes) -> Iterator[tuple[str, Any]]:
     try:
         _check_nesting(text)
         for index, document in enumerate(yaml.load_all(text, Loader=_Loader)):
-            if document not in ("", "null", "~"):
+            if document in ("", "null", "~"):
+                empties.take_one()
+            else:
                 yield str(index), document
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -130,11 +150,11 @@ def _documents(manifests: bytes) -> Iterator[tuple[str, Any]]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise _ManifestError(f"key {twice!r} appears twice in one object")
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _ManifestError(f"key {key!r} appears twice in one object")
+        found[key] = value
     return found
 
 
@@ -149,12 +169,15 @@ def _check_nesting(text: str) -> None:
             depth -= 1
 
 
-def _expanded(place: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
+def _expanded(
+    place: str, value: Any, empties: _Allowance, depth: int = 0
+) -> Iterator[tuple[str, Any]]:
     """Yield an object, or the items of a List."""
     kind = value.get("kind") if isinstance(value, dict) else None
     if not isinstance(kind, str) or not kind.endswith("List") or "items" not in value:
         yield place, value
         return
+    empties.take_one()
     items = value["items"]
     if depth >= _LIST_DEPTH:
         raise _ManifestError(f"document {place}: Lists are nested more than {_LIST_DEPTH} deep")
@@ -163,7 +186,7 @@ def _expanded(place: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
     if not isinstance(items, list):
         raise _ManifestError(f"document {place}: items of a {kind} is not a list")
     for index, item in enumerate(items):
-        yield from _expanded(f"{place}.items.{index}", item, depth + 1)
+        yield from _expanded(f"{place}.items.{index}", item, empties, depth + 1)
 
 
 def _reference(value: Any, default_namespace: str) -> _Reference | str:
@@ -187,8 +210,10 @@ def _reference(value: Any, default_namespace: str) -> _Reference | str:
     problem = dns_label_problem(namespace)
     if problem:
         return f"{kind} {name}: metadata.namespace {problem}"
-    group, _, version = api_version.rpartition("/")
-    if not version or group.count("/"):
+    if not kind.isascii() or not kind.isalnum():
+        return f"{kind!r} is no kind; use letters and digits"
+    group, slash, version = api_version.rpartition("/")
+    if dns_label_problem(version) or (slash and dns_subdomain_problem(group)):
         return f"{kind} {name}: apiVersion {api_version!r} is neither VERSION nor GROUP/VERSION"
     return _Reference(group, version, kind, namespace, name)
 
@@ -201,7 +226,7 @@ def _watches(
         by_scope.setdefault((ref.group, ref.version, ref.kind, ref.namespace), []).append(ref.name)
     watches = []
     for (group, version, kind, namespace), names in by_scope.items():
-        is_single = only_these_objects and len(names) == 1
+        is_single = only_these_objects and len(names) == 1 and not set(names[0]) & _SELECTOR_SYNTAX
         watches.append(
             ResourceWatch(
                 group=group,
