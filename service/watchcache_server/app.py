@@ -187,8 +187,8 @@ async def _probe_forever(cluster: Cluster) -> None:
 
 
 async def _drain(app: App) -> None:
-    """Let every stream say where to resume, then stop."""
+    """Let every stream say where to resume and every call answer, then stop."""
     await app.server.not_serving()
     app.registry.drain()
-    await app.service.watching.wait_idle(app.settings.drain_seconds)
+    await app.service.wait_idle(app.settings.drain_seconds)
     await app.server.stop(0)

@@ -80,8 +80,11 @@ class BatchCache:
             self.bytes -= len(self._batches.pop(place).message)
 
     def _keep(self, place: tuple[bytes, bytes, View, Cursor, bool], batch: Batch) -> None:
+        if len(batch.message) > self._max_bytes // 2:
+            # One large object is not worth all others.
+            return
         self._batches[place] = batch
         self.bytes += len(batch.message)
-        while self.bytes > self._max_bytes and self._batches:
+        while self.bytes > self._max_bytes:
             _, dropped = self._batches.popitem(last=False)
             self.bytes -= len(dropped.message)

@@ -39,7 +39,10 @@ _Pair = tuple[str, str]
 class Streams(Protocol):
     """What is asked of the open Watch streams."""
 
-    stream_count: int
+    @property
+    def stream_count(self) -> int:
+        """How many are open."""
+        ...
 
     @property
     def cached_bytes(self) -> int:

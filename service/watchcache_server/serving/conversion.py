@@ -7,6 +7,7 @@ told of all of them at once. What goes out is a plain translation.
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from google.protobuf import duration_pb2, timestamp_pb2
@@ -48,6 +49,8 @@ _PROJECTIONS: Final = {
     extension_pb2.PROJECTION_METADATA: Projection.METADATA,
 }
 _LONGEST_SECONDS: Final = 10 * 365 * 86400
+
+_reader = ThreadPoolExecutor(1, thread_name_prefix="spec-reader")
 
 
 class _Checker:
@@ -135,6 +138,18 @@ async def extension_spec(
             "resources, or raise the setting max_spec_bytes",
             reason="SPEC_TOO_LARGE",
         )
+    # A large one takes long to read; one at a time leaves time for everything else.
+    return await asyncio.get_running_loop().run_in_executor(
+        _reader, _read_spec, key, message, settings, default_cluster
+    )
+
+
+def _read_spec(
+    key: ExtensionKey,
+    message: extension_pb2.ExtensionSpec,
+    settings: Settings,
+    default_cluster: str,
+) -> ExtensionSpec:
     checker = _Checker()
     _check_identity(checker, message.service_account, settings)
     for index, cluster in enumerate(message.clusters):
@@ -144,24 +159,23 @@ async def extension_spec(
     if ttl is not None and ttl < 1:
         checker.refuse("spec.ttl", f"{ttl:g} s is too short; use at least 1 s, or leave it out")
     watch_set = message.WhichOneof("watch_set")
-    watches: list[ResourceWatch] = []
+    watches: tuple[ResourceWatch, ...] = ()
     projection = Projection.FULL
     if watch_set == "resources":
-        for index, item in enumerate(message.resources.items):
-            watches.append(_resource_watch(checker, f"spec.resources.items[{index}]", item))
+        watches = tuple(
+            _resource_watch(checker, f"spec.resources.items[{index}]", item)
+            for index, item in enumerate(message.resources.items)
+        )
     elif watch_set == "content":
         projection = _projection(checker, "spec.content.projection", message.content.projection)
     checker.finish()
     if watch_set == "content":
-        watches.extend(
-            await asyncio.to_thread(
-                watches_of,
-                message.content.manifests,
-                namespace=key.namespace,
-                only_these_objects=message.content.only_these_objects,
-                projection=projection,
-                max_documents=settings.max_manifest_documents,
-            )
+        watches = watches_of(
+            message.content.manifests,
+            namespace=key.namespace,
+            only_these_objects=message.content.only_these_objects,
+            projection=projection,
+            max_documents=settings.max_manifest_documents,
         )
     return ExtensionSpec(
         service_account=message.service_account,

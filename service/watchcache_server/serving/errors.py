@@ -1,8 +1,11 @@
-"""The one place that turns errors into gRPC statuses, and the boundary that every RPC runs in.
+"""The one place that turns errors into gRPC statuses.
 
 Each status carries exactly one ErrorInfo (domain "watchcache", a stable reason) and, where they
 help, one detail of another kind; the table is in watch_cache_service.proto. A fault of ours is told
 as INTERNAL with a number under which it is logged, and nothing of what went wrong.
+
+A status travels in HTTP/2 trailers, of which peers take 8 KiB at most, so its texts are cut to what
+fits in any encoding.
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ from google.protobuf import any_pb2, duration_pb2
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
-from watchcache_server.clusters.errors import UnknownClusterError
 from watchcache_server.model.errors import (
     ExtensionNotFoundError,
     InvalidRequestError,
@@ -24,47 +26,41 @@ from watchcache_server.model.errors import (
     ObjectNotFoundError,
     ServiceAccountGoneError,
     ServiceDrainingError,
-    ServiceError,
 )
 
 __all__ = ["DOMAIN", "RpcStatus", "internal_status", "status_of"]
 
 DOMAIN: Final = "watchcache"
 _RETRY_SECONDS: Final = 1
+# Worst case on the wire: the message takes three times its bytes and the details 4/3 of theirs.
+_TEXT_BYTES: Final = 600
+_VIOLATIONS_BYTES: Final = 1600
 
 
 class RpcStatus(NamedTuple):
-    """What `ServicerContext.abort_with_status` takes (grpc.Status)."""
+    """What `ServicerContext.abort` takes."""
 
     code: grpc.StatusCode
     details: str
     trailing_metadata: tuple[tuple[str, bytes], ...]
 
 
-def status_of(error: ServiceError | UnknownClusterError) -> RpcStatus:
-    """Return the status for an error that a caller may be told of."""
+def status_of(error: Exception) -> RpcStatus | None:
+    """Return the status for an error that a caller may be told of; None for a fault of ours."""
     match error:
         case InvalidRequestError():
-            bad = error_details_pb2.BadRequest(
-                field_violations=[
-                    error_details_pb2.BadRequest.FieldViolation(
-                        field=each.field, description=each.description
-                    )
-                    for each in error.violations
-                ]
-            )
-            return _status(grpc.StatusCode.INVALID_ARGUMENT, error, error.reason, bad)
+            return _invalid(error)
         case ExtensionNotFoundError():
             name = f"{error.namespace}/{error.name}"
-            missing = error_details_pb2.ResourceInfo(
-                resource_type="extension", resource_name=name, description=str(error)
+            return _status(
+                grpc.StatusCode.NOT_FOUND,
+                error,
+                error.reason,
+                _missing("extension", name, str(error)),
+                {"extension": name},
             )
-            facts = {"extension": name}
-            return _status(grpc.StatusCode.NOT_FOUND, error, error.reason, missing, facts)
         case ObjectNotFoundError():
-            missing = error_details_pb2.ResourceInfo(
-                resource_type="object", description=error.description
-            )
+            missing = _missing("object", "", error.description)
             return _status(grpc.StatusCode.NOT_FOUND, error, error.reason, missing)
         case NotSyncedError() if error.is_transient:
             return _status(grpc.StatusCode.UNAVAILABLE, error, error.reason, _retry())
@@ -79,7 +75,7 @@ def status_of(error: ServiceError | UnknownClusterError) -> RpcStatus:
             quota = error_details_pb2.QuotaFailure(
                 violations=[
                     error_details_pb2.QuotaFailure.Violation(
-                        subject=error.subject, description=error.description
+                        subject=_cut(error.subject), description=_cut(error.description)
                     )
                 ]
             )
@@ -87,10 +83,8 @@ def status_of(error: ServiceError | UnknownClusterError) -> RpcStatus:
             return _status(grpc.StatusCode.RESOURCE_EXHAUSTED, error, error.reason, quota, facts)
         case ServiceDrainingError():
             return _status(grpc.StatusCode.UNAVAILABLE, error, error.reason, _retry())
-        case UnknownClusterError():
-            return _status(grpc.StatusCode.INVALID_ARGUMENT, error, "UNKNOWN_CLUSTER")
         case _:
-            return _status(grpc.StatusCode.INTERNAL, error, "INTERNAL")
+            return None
 
 
 def internal_status(incident: str) -> RpcStatus:
@@ -103,14 +97,40 @@ def _retry() -> error_details_pb2.RetryInfo:
     return error_details_pb2.RetryInfo(retry_delay=duration_pb2.Duration(seconds=_RETRY_SECONDS))
 
 
+def _invalid(error: InvalidRequestError) -> RpcStatus:
+    """Name each broken rule, or the first ones and how many there are."""
+    bad = error_details_pb2.BadRequest()
+    for each in error.violations:
+        bad.field_violations.add(field=_cut(each.field), description=_cut(each.description))
+        if bad.ByteSize() > _VIOLATIONS_BYTES:
+            break
+    facts = {}
+    if len(bad.field_violations) < len(error.violations):
+        facts["violations"] = str(len(error.violations))
+    return _status(grpc.StatusCode.INVALID_ARGUMENT, error, error.reason, bad, facts)
+
+
+def _missing(kind: str, name: str, text: str) -> error_details_pb2.ResourceInfo:
+    return error_details_pb2.ResourceInfo(
+        resource_type=kind, resource_name=name, description=_cut(text)
+    )
+
+
 def _precondition(kind: str, subject: str, text: str) -> error_details_pb2.PreconditionFailure:
     return error_details_pb2.PreconditionFailure(
         violations=[
             error_details_pb2.PreconditionFailure.Violation(
-                type=kind, subject=subject, description=text
+                type=kind, subject=_cut(subject), description=_cut(text)
             )
         ]
     )
+
+
+def _cut(text: str) -> str:
+    encoded = text.encode(errors="replace")
+    if len(encoded) <= _TEXT_BYTES:
+        return text
+    return encoded[: _TEXT_BYTES - 3].decode(errors="ignore") + "..."
 
 
 def _status(
@@ -120,7 +140,7 @@ def _status(
     detail: Message | None = None,
     facts: Mapping[str, str] | None = None,
 ) -> RpcStatus:
-    text = str(error)
+    text = _cut(str(error))
     status = status_pb2.Status(code=code.value[0], message=text)
     info = error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=dict(facts or {}))
     for each in (info, detail):

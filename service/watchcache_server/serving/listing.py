@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import time
+from collections.abc import Callable
 from typing import Final
 
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
@@ -16,83 +16,112 @@ from watchcache_server.model.specs import ExtensionKey
 from watchcache_server.serving.conversion import to_timestamp
 from watchcache_server.serving.describing import extension_message
 from watchcache_server.serving.reading import page_size_of
-from watchcache_server.serving.watching import Writer
+from watchcache_server.serving.writing import PatientWriter, Writer
 
 __all__ = ["ExtensionListing"]
 
 _PAGE_SIZE: Final = 100
 _LARGEST_PAGE: Final = 1000
+_PAGE_BYTES: Final = 1024 * 1024
 _HEARTBEAT_SECONDS: Final = 30.0
-_WRITE_SECONDS: Final = 60.0
 
 
 class ExtensionListing:
     """Serves what concerns extensions as a whole."""
 
-    def __init__(self, registry: ExtensionRegistry) -> None:
+    def __init__(
+        self,
+        registry: ExtensionRegistry,
+        *,
+        stalled_seconds: float,
+        wall_clock: Callable[[], float],
+    ) -> None:
         self._registry = registry
+        self._stalled_seconds = stalled_seconds
+        self._wall_clock = wall_clock
 
-    def list(self, request: pb.ListExtensionsRequest) -> pb.ListExtensionsResponse:
+    async def list(self, request: pb.ListExtensionsRequest) -> pb.ListExtensionsResponse:
         """Return a page of extensions, ordered by namespace and name."""
         _check_scope(request.namespace, "")
         limit = page_size_of(request.page_size, _PAGE_SIZE, _LARGEST_PAGE)
         after = _decode_token(request.page_token)
-        found = [
-            extension
-            for extension in self._registry.extensions(request.namespace)
-            if after is None or extension.key > after
-        ]
-        response = pb.ListExtensionsResponse(
-            extensions=[extension_message(each, self._registry) for each in found[:limit]]
-        )
-        if len(found) > limit:
-            last = str(found[limit - 1].key)
-            response.next_page_token = base64.urlsafe_b64encode(last.encode()).decode()
+        response = pb.ListExtensionsResponse()
+        size = 0
+        last: ExtensionKey | None = None
+        for extension in self._registry.extensions(request.namespace):
+            if extension.ended or (after is not None and extension.key <= after):
+                continue
+            message = extension_message(extension, self._registry)
+            size += message.ByteSize()
+            is_full = len(response.extensions) >= limit or size > _PAGE_BYTES
+            if last is not None and is_full:
+                response.next_page_token = base64.urlsafe_b64encode(str(last).encode()).decode()
+                break
+            response.extensions.append(message)
+            last = extension.key
+            # Those with hundreds of informers take a millisecond each.
+            await asyncio.sleep(0)
         return response
 
     async def watch(self, request: pb.WatchExtensionsRequest, writer: Writer) -> None:
         """Send the present state of the extensions asked for, then each change."""
         _check_scope(request.namespace, request.name)
-        registry = self._registry
+        patient = PatientWriter(
+            writer,
+            limit_seconds=self._stalled_seconds,
+            subject="WatchExtensions stream",
+            stalled=lambda: None,
+        )
         sent: dict[ExtensionKey, str] = {}
         version = -1
         is_first = True
         while True:
-            since, version = version, registry.version
-            present = {
-                each.key: each
-                for each in registry.extensions(request.namespace)
-                if request.name in ("", each.key.name)
-            }
-            for key in [key for key in sent if key not in present]:
-                del sent[key]
-                removed = pb.RemovedExtension(
-                    namespace=key.namespace,
-                    name=key.name,
-                    reason=registry.ended.get(key, "DEREGISTERED"),
-                )
-                await _write(writer, pb.WatchExtensionsResponse(removed=removed))
-            for key, extension in present.items():
-                if sent.get(key) != extension.uid or extension.registry_version > since:
-                    sent[key] = extension.uid
-                    message = extension_message(extension, registry)
-                    await _write(writer, pb.WatchExtensionsResponse(extension=message))
+            since, version = version, self._registry.version
+            await self._say_changes(request, patient, sent, since)
             if is_first:
                 is_first = False
-                await _write(writer, _synced())
-            if registry.is_draining:
+                await self._say_synced(patient)
+            if self._registry.is_draining:
                 raise ServiceDrainingError
-            if registry.version == version and not await registry.pulse.wait(_HEARTBEAT_SECONDS):
-                await _write(writer, _synced())
+            if self._registry.version != version:
+                continue
+            if not await self._registry.pulse.wait(_HEARTBEAT_SECONDS):
+                await self._say_synced(patient)
 
+    async def _say_changes(
+        self,
+        request: pb.WatchExtensionsRequest,
+        writer: Writer,
+        sent: dict[ExtensionKey, str],
+        since: int,
+    ) -> None:
+        """Say what has changed since a version; `sent` are the uids of what was sent."""
+        registry = self._registry
+        present = {
+            each.key: each
+            for each in registry.extensions(request.namespace)
+            if request.name in ("", each.key.name)
+        }
+        for key in [key for key in sent if key not in present]:
+            del sent[key]
+            reason = registry.ended.get(key, "DEREGISTERED")
+            removed = pb.RemovedExtension(namespace=key.namespace, name=key.name, reason=reason)
+            await _write(writer, pb.WatchExtensionsResponse(removed=removed))
+        for key, extension in present.items():
+            is_news = sent.get(key) != extension.uid or extension.registry_version > since
+            # One that ended during a write is said to be removed in the next round.
+            if is_news and not extension.ended:
+                sent[key] = extension.uid
+                message = extension_message(extension, registry)
+                await _write(writer, pb.WatchExtensionsResponse(extension=message))
 
-def _synced() -> pb.WatchExtensionsResponse:
-    return pb.WatchExtensionsResponse(synced=pb.ExtensionsSynced(time=to_timestamp(time.time())))
+    async def _say_synced(self, writer: Writer) -> None:
+        synced = pb.ExtensionsSynced(time=to_timestamp(self._wall_clock()))
+        await _write(writer, pb.WatchExtensionsResponse(synced=synced))
 
 
 async def _write(writer: Writer, message: pb.WatchExtensionsResponse) -> None:
-    async with asyncio.timeout(_WRITE_SECONDS):
-        await writer.write(message.SerializeToString())
+    await writer.write(message.SerializeToString())
 
 
 def _check_scope(namespace: str, name: str) -> None:

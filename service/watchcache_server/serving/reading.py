@@ -1,11 +1,16 @@
-"""GetObject and ListObjects: reads from the cache."""
+"""GetObject and ListObjects: reads from the cache.
+
+A list goes on in slices that leave the event loop to others, and from place to place, so that what
+changes in between does not disturb it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from typing import Final
 
 import msgspec
@@ -19,6 +24,7 @@ from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.source import Source
 from watchcache_server.informer.store import Found, Position
 from watchcache_server.model.errors import (
+    ExtensionNotFoundError,
     FieldViolation,
     InvalidRequestError,
     NotSyncedError,
@@ -39,6 +45,9 @@ __all__ = ["Reading", "page_size_of"]
 _PAGE_SIZE: Final = 500
 _LARGEST_PAGE: Final = 5000
 _PAGE_BYTES: Final = 1024 * 1024
+# So many objects are looked at in one go, which takes a millisecond or two.
+_SLICE_OBJECTS: Final = 64
+_SLICE_SCANNED: Final = 1024
 
 
 class _PageToken(msgspec.Struct, array_like=True, frozen=True):
@@ -87,47 +96,62 @@ class Reading:
             freshness=_freshness(extension, [found.source]),
         )
 
-    def list(self, request: pb.ListObjectsRequest) -> pb.ListObjectsResponse:
+    async def list(self, request: pb.ListObjectsRequest) -> pb.ListObjectsResponse:
         """Return a page of objects. Raises NotSyncedError when no informer in view has synced."""
         extension = self._registry.get(extension_key(request.namespace, request.name))
         view = view_of(request.view)
         wanted = filter_of(request.filter)
         limit = page_size_of(request.page_size, _PAGE_SIZE, _LARGEST_PAGE)
-        question = wanted.digest + request.owner_uid.encode()
+        question = extension.store.epoch + wanted.digest + request.owner_uid.encode()
         after = _decode_token(request.page_token, question)
         sources = extension.store.sources(wanted)
         _require_synced(extension, sources, wanted)
         response = pb.ListObjectsResponse(freshness=_freshness(extension, sources))
         size = 0
-        last: Found | None = None
-        for found in self._objects(extension, wanted, request.owner_uid, after):
-            upcoming = found.entry.raw_size
-            if last is not None and (
-                len(response.objects) >= limit or size + upcoming > _PAGE_BYTES
-            ):
-                place = extension.store.position(last)
-                response.next_page_token = _encode_token(question, place)
-                break
+        last: Position | None = None
+        async for found in _objects(extension, wanted, request.owner_uid, after):
             encoded = b"".join(object_field(found.source, found.entry, view))
+            size += len(encoded)
+            is_full = len(response.objects) >= limit or size > _PAGE_BYTES
+            if last is not None and is_full:
+                response.next_page_token = _encode_token(question, last)
+                break
             response.objects.append(event_pb2.Object.FromString(encoded))
-            size += upcoming
-            last = found
+            last = extension.store.position(found)
         return response
 
-    def _objects(
-        self, extension: Extension, wanted: Filter, owner_uid: str, after: Position | None
-    ) -> Iterator[Found]:
-        if owner_uid:
-            return extension.store.owned(wanted, owner_uid, after)
-        return extension.store.objects(wanted, after)
 
+async def _objects(
+    extension: Extension, wanted: Filter, owner_uid: str, after: Position | None
+) -> AsyncIterator[Found]:
+    """Yield objects in the order of lists, with pauses for others.
 
-def _informers_of(extension: Extension, sources: list[Source]) -> list[Informer]:
-    return [each for each in extension.informers.values() if each.source in sources]
+    Raises ExtensionNotFoundError when the extension ends meanwhile.
+    """
+    store = extension.store
+    # Labels are looked at here, so that a pause comes even where none match.
+    place, wide = after, msgspec.structs.replace(wanted, label_selector="")
+    is_more = True
+    while is_more:
+        is_more = False
+        objects = store.owned(wide, owner_uid, place) if owner_uid else store.objects(wide, place)
+        yielded = 0
+        for scanned, found in enumerate(objects, 1):
+            if wanted.passes(found.entry.namespace, found.entry.labels):
+                yielded += 1
+                yield found
+            if yielded >= _SLICE_OBJECTS or scanned >= _SLICE_SCANNED:
+                place, is_more = store.position(found), True
+                break
+        if is_more:
+            await asyncio.sleep(0)
+            if extension.ended:
+                key = extension.key
+                raise ExtensionNotFoundError(key.namespace, key.name, why=extension.ended)
 
 
 def _freshness(extension: Extension, sources: list[Source]) -> pb.Freshness:
-    statuses = [informer.status for informer in _informers_of(extension, sources)]
+    statuses = [informer.status for informer in extension.informers_of(sources)]
     contacts = [status.last_contact_time for status in statuses]
     known = [contact for contact in contacts if contact is not None]
     return pb.Freshness(
@@ -139,19 +163,36 @@ def _freshness(extension: Extension, sources: list[Source]) -> pb.Freshness:
 def _missing(
     extension: Extension, sources: list[Source], cluster: str, key: event_pb2.ObjectKey
 ) -> Exception:
+    """Return the error that says why there is no such object in the cache."""
     type_name = f"{key.resource}.{key.group}" if key.group else key.resource
     name = f"{key.namespace}/{key.name}" if key.namespace else key.name
     what = f"{type_name} {name} in cluster {cluster}"
-    informers = _informers_of(extension, sources)
+    # An informer of which only the kind is known so far may be the one.
+    nameless = [
+        source
+        for source in extension.store.sources(Filter(clusters=(cluster,)))
+        if not source.resource and source.group == key.group
+    ]
+    holders = [source for source in sources if _lets_through(source, key)] or nameless
+    informers = extension.informers_of(holders)
     if not informers:
         return NotSyncedError(
             what,
-            f"extension {extension.key} does not watch {type_name} there; add it to the spec",
+            f"extension {extension.key} does not watch it; add it to the spec",
             is_transient=False,
         )
-    if all(informer.source.is_synced for informer in informers):
+    if any(source.has_place(key.namespace, key.name) for source in holders):
         return ObjectNotFoundError(f"{what}: there is none")
-    return _not_synced(what, next(each for each in informers if not each.source.is_synced))
+    if all(source.is_synced for source in holders):
+        return ObjectNotFoundError(f"{what}: there is none that matches the selectors of the spec")
+    return _not_synced(what, next(each for each in informers if not each.is_synced))
+
+
+def _lets_through(source: Source, key: event_pb2.ObjectKey) -> bool:
+    """Tell whether the names in the spec of a source, if any, let an object through."""
+    scope = source.scope
+    is_named = not scope.names or (key.namespace, key.name) in scope.names
+    return is_named and scope.pinned_name in ("", key.name)
 
 
 def _not_synced(what: str, informer: Informer) -> NotSyncedError:
@@ -168,7 +209,7 @@ def _require_synced(extension: Extension, sources: list[Source], wanted: Filter)
     if any(source.is_synced for source in sources):
         return
     what = f"objects of extension {extension.key}"
-    informers = _informers_of(extension, sources)
+    informers = extension.informers_of(sources)
     if informers:
         raise _not_synced(what, informers[0])
     if wanted != Filter() or extension.informers:

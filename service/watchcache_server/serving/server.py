@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
+import socket
 import ssl
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +21,7 @@ from watchcache_server.settings import Settings
 __all__ = ["GrpcServer", "check_address"]
 
 _HEALTH_SECONDS: Final = 1.0
+_PORT: Final = re.compile(r"[0-9]{1,5}")
 
 
 def check_address(address: str) -> str:
@@ -33,10 +36,11 @@ def check_address(address: str) -> str:
             raise SettingsError(f"address {address!r}: the path of the socket is missing")
         return address
     host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
+    is_bare_ipv6 = ":" in host and not (host.startswith("[") and host.endswith("]"))
+    if not colon or is_bare_ipv6 or not _PORT.fullmatch(port) or int(port) > 65535:
         raise SettingsError(
             f"address {address!r} is neither HOST:PORT nor unix:PATH; use for example "
-            "127.0.0.1:7443"
+            "127.0.0.1:7443 or [::1]:7443"
         )
     if host == "localhost":
         return address
@@ -96,10 +100,7 @@ class GrpcServer:
             else:
                 port = self._server.add_secure_port(address, credentials)
         except RuntimeError as error:
-            raise SettingsError(
-                f"address {address!r} cannot be bound: it is in use, or not of this machine; stop "
-                "what uses it, or choose another in the setting listen"
-            ) from error
+            raise _cannot_bind(address) from error
         if address.startswith("unix:"):
             return address
         return f"{address.rpartition(':')[0]}:{port}"
@@ -163,5 +164,22 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
 
 
 def _remove_stale_socket(path: Path) -> None:
-    if path.is_socket():
-        path.unlink()
+    """Remove a socket that nobody listens on any more. gRPC would remove a living one too."""
+    if not path.is_socket():
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise _cannot_bind(f"unix:{path}") from error
+        else:
+            raise _cannot_bind(f"unix:{path}")
+
+
+def _cannot_bind(address: str) -> SettingsError:
+    return SettingsError(
+        f"address {address!r} cannot be bound: it is in use, or not of this machine; stop what "
+        "uses it, or choose another in the setting listen"
+    )

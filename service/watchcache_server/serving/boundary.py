@@ -1,0 +1,116 @@
+"""The boundary around every RPC: what a method raises becomes a status, and all is counted.
+
+Methods are coroutines that take a request, and a writer if they stream; they know nothing of gRPC.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import grpc
+from google.protobuf.message import Message
+
+from watchcache_server.observability.reporting import Reporter
+from watchcache_server.serving.errors import internal_status, status_of
+from watchcache_server.serving.writing import Writer
+
+__all__ = ["Boundary"]
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+
+
+class _ContextWriter:
+    """Writes the messages of one stream and counts them."""
+
+    def __init__(self, context: Context, method: str, reporter: Reporter) -> None:
+        self._context = context
+        self._method = method
+        self._reporter = reporter
+
+    async def write(self, message: bytes) -> None:
+        await self._context.write(message)
+        self._reporter.rpc_message_sent(self._method, "server_stream")
+
+
+class Boundary:
+    """Makes handlers of methods, and knows how many RPCs run."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def unary(
+        self, name: str, method: Callable[[Any], Awaitable[Message]], request_type: type[Message]
+    ) -> Handler:
+        """Return the handler of a method with one answer."""
+
+        async def handle(request: Any, context: Context) -> bytes:
+            answer = await self._run(name, "unary", context, method(request))
+            message: bytes = answer.SerializeToString()
+            return message
+
+        return grpc.unary_unary_rpc_method_handler(
+            handle, request_deserializer=request_type.FromString
+        )
+
+    def stream(
+        self,
+        name: str,
+        method: Callable[[Any, Writer], Awaitable[None]],
+        request_type: type[Message],
+    ) -> Handler:
+        """Return the handler of a method that streams messages, which are bytes already."""
+
+        async def handle(request: Any, context: Context) -> None:
+            writer = _ContextWriter(context, name, self._reporter)
+            await self._run(name, "server_stream", context, method(request, writer))
+
+        return grpc.unary_stream_rpc_method_handler(
+            handle, request_deserializer=request_type.FromString
+        )
+
+    async def wait_idle(self, seconds: float) -> None:
+        """Wait until no RPC runs, but no longer than so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            return
+
+    async def _run(self, name: str, kind: str, context: Context, work: Awaitable[Any]) -> Any:
+        self._running += 1
+        self._idle.clear()
+        try:
+            return await self._answer(name, kind, context, work)
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+
+    async def _answer(self, name: str, kind: str, context: Context, work: Awaitable[Any]) -> Any:
+        started = time.monotonic()
+        self._reporter.rpc_started(name, kind)
+        code = "CANCELLED"
+        try:
+            answer = await work
+        except Exception as error:  # noqa: BLE001 (the boundary of RPCs)
+            status = status_of(error)
+            if status is None:
+                incident = uuid.uuid4().hex[:12]
+                self._reporter.rpc_failed(name, incident, error)
+                status = internal_status(incident)
+            code = status.code.name
+        else:
+            code = "OK"
+            return answer
+        finally:
+            self._reporter.rpc_handled(name, kind, code, time.monotonic() - started)
+        await context.abort(status.code, status.details, status.trailing_metadata)
+        raise AssertionError("abort always raises")

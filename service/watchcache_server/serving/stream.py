@@ -1,0 +1,185 @@
+"""One Watch stream: what it has said, and what it says next.
+
+A stream owns a cursor, what it has said of the informers' states, and nothing else. It looks for
+something to say until there is nothing, then waits for the pulse of its extension. What it writes
+is bytes that may be shared with others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from google.protobuf.message import Message
+
+from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
+from watchcache_server.extensions.extension import Extension
+from watchcache_server.extensions.registry import ExtensionRegistry
+from watchcache_server.informer.filters import Filter
+from watchcache_server.informer.subscription import Cursor, Outcome, begin_snapshot
+from watchcache_server.model.errors import ExtensionNotFoundError, ServiceDrainingError
+from watchcache_server.model.states import View
+from watchcache_server.observability.reporting import Reporter
+from watchcache_server.serving.batches import BatchCache, resume_token
+from watchcache_server.serving.conversion import to_duration
+from watchcache_server.serving.describing import source_message
+from watchcache_server.serving.writing import Writer
+
+__all__ = ["Start", "WatchStream"]
+
+
+class Start(NamedTuple):
+    """Where a stream begins, and how that is said."""
+
+    cursor: Cursor
+    is_resumed: bool
+    reset: pb.ResetReason.ValueType | None
+
+
+class WatchStream:
+    """One stream under way. `run` raises a ServiceError that says why it ends."""
+
+    def __init__(
+        self,
+        *,
+        registry: ExtensionRegistry,
+        reporter: Reporter,
+        batches: BatchCache,
+        extension: Extension,
+        wanted: Filter,
+        view: View,
+        start: Start,
+        bookmark_seconds: float,
+        writer: Writer,
+    ) -> None:
+        self._registry = registry
+        self._reporter = reporter
+        self._batches = batches
+        self._extension = extension
+        self._wanted = wanted
+        self._view = view
+        self._start = start
+        self._cursor = start.cursor
+        self._bookmark_seconds = bookmark_seconds
+        self._writer = writer
+        self._now = extension.clock.now
+        self._is_synced = False
+        self._has_token = start.is_resumed
+        self._status_version = 0
+        self._said_at = self._now()
+
+    @property
+    def lag(self) -> tuple[int, float]:
+        """How many changes of its extension it has yet to look at, and the age of the oldest."""
+        store = self._extension.store
+        changes = store.revision - self._cursor.revision
+        if not changes:
+            return 0, 0.0
+        # What the history has dropped is older still; the stream will learn so at its next step.
+        first = max(self._cursor.revision, store.history.first_revision - 1)
+        oldest = next(store.history.since(first), None)
+        return changes, 0.0 if oldest is None else max(0.0, self._now() - oldest.read_at)
+
+    async def run(self) -> None:
+        """Say what there is to say, until there is an end."""
+        await self._open()
+        while True:
+            has_said = await self._say_statuses()
+            await self._end_if_over()
+            if await self._say_batch() or has_said:
+                # During a write anything may happen: look again.
+                continue
+            if not await self._say_synced():
+                await self._rest()
+
+    async def _open(self) -> None:
+        started = pb.Started(
+            mode=pb.START_MODE_RESUMED if self._start.is_resumed else pb.START_MODE_SNAPSHOT,
+            extension_uid=self._extension.uid,
+            bookmark_interval=to_duration(self._bookmark_seconds),
+        )
+        await self._say(pb.WatchResponse(started=started))
+        if self._start.reset is not None:
+            await self._say_reset(self._start.reset)
+
+    async def _say_reset(self, reason: pb.ResetReason.ValueType) -> None:
+        self._reporter.subscriber_reset(self._extension.key, pb.ResetReason.Name(reason))
+        await self._say(pb.WatchResponse(reset=pb.Reset(reason=reason)))
+
+    async def _say_statuses(self) -> bool:
+        """Say how the informers are that have changed; return whether there were any."""
+        since, self._status_version = self._status_version, self._extension.status_version
+        if since == self._status_version:
+            return False
+        changed = self._extension.changed_informers(self._wanted, since)
+        for informer in changed:
+            await self._say(pb.WatchResponse(source_status=source_message(informer)))
+        return bool(changed)
+
+    async def _say_batch(self) -> bool:
+        """Send the next batch; return whether there may be more to do at once."""
+        extension = self._extension
+        batch = self._batches.next(
+            extension.key,
+            extension.store,
+            self._wanted,
+            self._view,
+            self._cursor,
+            is_synced=self._has_token,
+        )
+        if batch.outcome is Outcome.EXPIRED:
+            self._cursor = begin_snapshot(extension.store, self._wanted)
+            self._is_synced = self._has_token = False
+            await self._say_reset(pb.RESET_REASON_HISTORY_EXPIRED)
+            return True
+        self._cursor = batch.cursor
+        if batch.message:
+            await self._write(batch.message)
+            latency = None
+            if batch.oldest_read_at is not None:
+                latency = self._now() - batch.oldest_read_at
+            self._reporter.batch_sent(batch.event_count, len(batch.message), latency)
+        elif batch.outcome is Outcome.MORE:
+            await asyncio.sleep(0)
+        return bool(batch.message) or batch.outcome is Outcome.MORE
+
+    async def _say_synced(self) -> bool:
+        """Say that all is loaded, once it is; return whether it was said now."""
+        if self._is_synced or self._cursor.walk is not None:
+            return False
+        informers = self._extension.ordered_informers(self._wanted)
+        if not all(informer.status.state.is_settled for informer in informers):
+            return False
+        self._is_synced = self._has_token = True
+        await self._say(pb.WatchResponse(synced=pb.Synced(resume_token=self._token())))
+        return True
+
+    async def _end_if_over(self) -> None:
+        extension = self._extension
+        if extension.ended:
+            raise ExtensionNotFoundError(
+                extension.key.namespace, extension.key.name, why=extension.ended
+            )
+        if self._registry.is_draining:
+            await self._say(pb.WatchResponse(draining=pb.Draining(resume_token=self._token())))
+            raise ServiceDrainingError
+
+    async def _rest(self) -> None:
+        """Wait for news; say a bookmark when there was none for so long."""
+        left = self._said_at + self._bookmark_seconds - self._now()
+        if left > 0 and await self._extension.pulse.wait(left):
+            return
+        if self._said_at + self._bookmark_seconds - self._now() <= 0:
+            await self._say(pb.WatchResponse(bookmark=pb.Bookmark(resume_token=self._token())))
+
+    def _token(self) -> bytes:
+        if not self._has_token:
+            return b""
+        return resume_token(self._extension.key, self._extension.store, self._wanted, self._cursor)
+
+    async def _say(self, message: Message) -> None:
+        await self._write(message.SerializeToString())
+
+    async def _write(self, message: bytes) -> None:
+        await self._writer.write(message)
+        self._said_at = self._now()
