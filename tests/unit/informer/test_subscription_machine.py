@@ -263,6 +263,23 @@ class SubscriptionMachine(RuleBasedStateMachine):
         """Cut the stream of a reader, which comes back with its newest token."""
         self.readers[i % len(self.readers)].lose()
 
+    @rule(i=which, j=which, steps=st.integers(1, 4), before=changes, after=changes)
+    def lose_midway(
+        self, i: int, j: int, steps: int, before: list[Change], after: list[Change]
+    ) -> None:
+        """Cut the stream of a reader within the walk of a source that synced late."""
+        reader = self.readers[i % len(self.readers)]
+        self.purge(j, LeftReason.KIND_GONE)
+        reader.catch_up()
+        self.change(before)
+        self.sync(j, 0)
+        limits, reader.limits = reader.limits, Limits(events=1, scanned=1)
+        for _ in range(steps):
+            reader.step()
+        reader.limits = limits
+        self.change_live(after)
+        reader.lose()
+
     @precondition(lambda self: bool(self.earlier))
     @rule(i=which, steps=st.integers(1, 6))
     def come_back_with_another(self, i: int, steps: int) -> None:
