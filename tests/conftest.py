@@ -15,7 +15,11 @@ settings.register_profile(
 )
 # Longer, for a search overnight: HYPOTHESIS_PROFILE=thorough make test
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+# The same examples for the same code, so that a change is judged by what it changed.
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default")
+)
 
 
 def pytest_sessionstart() -> None:
