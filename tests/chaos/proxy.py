@@ -20,8 +20,9 @@ _CHUNK_BYTES = 64 * 1024
 class _Line:
     """One connection through the proxy."""
 
-    def __init__(self, writers: tuple[asyncio.StreamWriter, ...]) -> None:
+    def __init__(self, *writers: asyncio.StreamWriter) -> None:
         self._writers = writers
+        self.flowing = asyncio.Event()
 
     def reset(self) -> None:
         """End both halves with a TCP reset, in the middle of whatever is sent."""
@@ -31,6 +32,7 @@ class _Line:
                 linger = struct.pack("ii", 1, 0)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             writer.transport.abort()
+        self.flowing.set()
 
     async def close(self) -> None:
         """Reset it, and wait until both sockets are closed."""
@@ -48,8 +50,7 @@ class Proxy:
         self._lines: set[_Line] = set()
         self._taking = asyncio.Event()
         self._taking.set()
-        self._flowing = asyncio.Event()
-        self._flowing.set()
+        self._is_frozen = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server
         self.port = 0
@@ -75,13 +76,20 @@ class Proxy:
         """Take connections again."""
         self._taking.set()
 
-    def freeze(self) -> None:
-        """Pass nothing on any more; connections stay open."""
-        self._flowing.clear()
+    def freeze(self, *, new_ones: bool = False) -> None:
+        """Pass nothing on any more over the connections that there are; they stay open.
+
+        With `new_ones` the same holds for all that come.
+        """
+        self._is_frozen = new_ones
+        for line in self._lines:
+            line.flowing.clear()
 
     def thaw(self) -> None:
-        """Pass everything on again."""
-        self._flowing.set()
+        """Pass everything on again, also what was held back."""
+        self._is_frozen = False
+        for line in self._lines:
+            line.flowing.set()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -105,34 +113,39 @@ class Proxy:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if not self._taking.is_set():
-            await _Line((writer,)).close()
+            await _Line(writer).close()
             return
         try:
             there_reader, there_writer = await asyncio.open_connection(*self._target)
         except OSError:
-            await _Line((writer,)).close()
+            await _Line(writer).close()
             return
-        line = _Line((writer, there_writer))
+        line = _Line(writer, there_writer)
+        if not self._is_frozen:
+            line.flowing.set()
         self._lines.add(line)
         if not self._taking.is_set():  # It was shut while the other side was being reached.
             line.reset()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._pump(reader, there_writer))
-                group.create_task(self._pump(there_reader, writer))
+                group.create_task(_pump(reader, there_writer, line.flowing))
+                group.create_task(_pump(there_reader, writer, line.flowing))
         finally:
             self._lines.discard(line)
             await line.close()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while chunk := await reader.read(_CHUNK_BYTES):
-                await self._flowing.wait()
-                writer.write(chunk)
-                await writer.drain()
-            writer.write_eof()
-        except (OSError, RuntimeError):
-            return
+
+async def _pump(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flowing: asyncio.Event
+) -> None:
+    try:
+        while chunk := await reader.read(_CHUNK_BYTES):
+            await flowing.wait()
+            writer.write(chunk)
+            await writer.drain()
+        writer.write_eof()
+    except (OSError, RuntimeError):
+        return
 
 
 def kubeconfig_through(proxy: Proxy, kubeconfig: Path, copy: Path) -> Path:

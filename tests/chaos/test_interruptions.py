@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
-from urllib.parse import urlsplit
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 import watchcache
-from tests.chaos.proxy import Proxy, kubeconfig_through
+from tests.chaos.proxy import Proxy
 from tests.chaos.receiver import Receiver, held_by
 from tests.chaos.world import World
-from tests.contract.api import Api, Endpoint, eventually
+from tests.contract.api import Api, eventually
 from tests.e2e.acting import grant
 from tests.e2e.recording import History, Recorder
-from tests.e2e.service import ServiceProcess
 from tests.history_checker import Batch, Key
 
 # Changes, seconds, and how many changes the service remembers.
@@ -39,32 +37,9 @@ def chance() -> random.Random:
 
 
 @pytest.fixture
-async def upstream(endpoint: Endpoint) -> AsyncIterator[Proxy]:
-    """Give the network between the service and its API server."""
-    server = urlsplit(endpoint.url)
-    async with Proxy(str(server.hostname), int(server.port or 0)) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-async def far_service(
-    endpoint: Endpoint, upstream: Proxy, plan: tuple[int, float, int], tmp_path: Path
-) -> AsyncIterator[ServiceProcess]:
-    """Give a service that reaches its API server through that network only."""
-    kubeconfig = kubeconfig_through(upstream, endpoint.kubeconfig, tmp_path / "kubeconfig")
-    process = ServiceProcess(
-        [f"hub={kubeconfig}"], tmp_path / "service.log", history_changes=plan[2]
-    )
-    await asyncio.to_thread(process.start)
-    yield process
-    await asyncio.to_thread(process.stop)
-
-
-@pytest.fixture
-async def downstream(far_service: ServiceProcess) -> AsyncIterator[Proxy]:
-    """Give the network between the clients and the service."""
-    async with Proxy("127.0.0.1", far_service.port) as proxy:
-        yield proxy
+def service_settings(plan: tuple[int, float, int]) -> dict[str, Any]:
+    """Give the settings of the service: how many changes it remembers."""
+    return {"history_changes": plan[2]}
 
 
 async def cut_clients(network: Proxy, chance: random.Random) -> None:

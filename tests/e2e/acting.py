@@ -92,11 +92,14 @@ def widget_definition(group: str) -> dict[str, Any]:
 
 
 async def until(
-    messages: AsyncIterator[watchcache.Message[dict[str, Any]]], kind: type[Any]
+    messages: AsyncIterator[watchcache.Message[dict[str, Any]]],
+    kind: type[Any],
+    *,
+    seconds: float = _RECOVERY_SECONDS,
 ) -> list[watchcache.Message[dict[str, Any]]]:
     """Return the messages up to the first of a kind."""
     found = []
-    async with asyncio.timeout(_RECOVERY_SECONDS):
+    async with asyncio.timeout(seconds):
         async for message in messages:
             found.append(message)
             if isinstance(message, kind):
@@ -105,11 +108,14 @@ async def until(
 
 
 async def next_events(
-    messages: AsyncIterator[watchcache.Message[dict[str, Any]]], count: int
+    messages: AsyncIterator[watchcache.Message[dict[str, Any]]],
+    count: int,
+    *,
+    seconds: float = _RECOVERY_SECONDS,
 ) -> list[watchcache.Event[dict[str, Any]]]:
     """Return the next events."""
     found: list[watchcache.Event[dict[str, Any]]] = []
-    async with asyncio.timeout(_RECOVERY_SECONDS):
+    async with asyncio.timeout(seconds):
         async for message in messages:
             if isinstance(message, watchcache.Batch):
                 found.extend(message.events)
