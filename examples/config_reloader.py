@@ -4,7 +4,7 @@ A Deployment takes part when it has the annotation `reload.example/enabled: "tru
 
     python examples/config_reloader.py NAMESPACE [SERVICEACCOUNT]
 
-It reads with the ServiceAccount's rights and writes with your own (`patch` on deployments.apps).
+It reads as the ServiceAccount and writes, with kubernetes_asyncio, as the user of your kubeconfig.
 """
 
 from __future__ import annotations
