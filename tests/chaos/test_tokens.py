@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,30 +15,15 @@ import watchcache
 from tests.contract.api import Api, Endpoint, eventually, unique
 from tests.e2e.acting import configmap, grant, next_events, until, wait_live, wait_state
 from tests.e2e.hearing import Hearing, running_here
+from tests.e2e.shift import Shift
 from watchcache import SourceState
 from watchcache_devcluster import DevCluster
 from watchcache_devcluster.faults import Fault
-from watchcache_server.app import App
 from watchcache_server.kubernetes.requests import Request
 from watchcache_server.kubernetes.response import Response
 from watchcache_server.kubernetes.transport import Transport
 
 _LIFETIME_SECONDS = 600
-
-
-class Shift:
-    """How far the clocks are put forward."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def wall(self) -> float:
-        """Return the time of day."""
-        return time.time() + self.seconds
-
-    def monotonic(self) -> float:
-        """Return the seconds by which lives are measured."""
-        return time.monotonic() + self.seconds
 
 
 @pytest.fixture
@@ -129,11 +113,6 @@ async def register(wc: watchcache.Connection, namespace: str, *watch: str) -> wa
     )
 
 
-def move_clock(app: App, shift: Shift) -> None:
-    """Have the service measure the lives of tokens by the clock that can be moved."""
-    app.clusters.get(app.clusters.default).tokens.clock = shift.monotonic
-
-
 @pytest.mark.parametrize(
     "seconds", [pytest.param(500.0, id="renewal due"), pytest.param(700.0, id="token over")]
 )
@@ -159,7 +138,7 @@ async def test_a_rotation_breaks_no_watch(
         api = Api(hub, session)
         namespace = await shop(api)
         path = f"/api/v1/namespaces/{namespace}/configmaps"
-        move_clock(app, shift)
+        shift.move_tokens(app)
         ext = await register(wc, namespace, "configmaps")
         stream = ext.watch()
         await until(stream, watchcache.Synced)
@@ -201,7 +180,7 @@ async def here(
         running_here(Hearing(), devcluster_here, watch_timeout_seconds=5) as app,
         watchcache.connect(app.addresses[0]) as wc,
     ):
-        move_clock(app, shift)
+        shift.move_tokens(app)
         yield Api(devcluster_here, session), wc
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,8 @@ from tests.e2e.acting import (
     wait_live,
     widget_definition,
 )
-from tests.e2e.service import ServiceProcess
+from tests.e2e.hearing import Hearing, running_here
+from tests.e2e.shift import Shift
 from watchcache import EventType, SourceState
 
 
@@ -280,27 +280,30 @@ async def test_a_service_account_that_does_not_exist_is_refused(
 
 @pytest.mark.timeout(120)
 async def test_an_extension_ends_with_its_service_account(
-    api: Api, endpoint: Endpoint, namespace: str, account: str, tmp_path: Path
+    api: Api, endpoint: Endpoint, namespace: str, account: str
 ) -> None:
     """A ServiceAccount that is deleted takes its extension with it, and streams are told."""
     await grant(api, namespace, account, "", "configmaps")
-    process = ServiceProcess(
-        [f"hub={endpoint.kubeconfig}"], tmp_path / "service.log", watch_timeout_seconds=5
-    )
-    with process:
-        async with watchcache.connect(process.address) as wc:
-            await wc.register(
-                f"{namespace}/shop",
-                service_account=account,
-                watch=["configmaps"],
-                namespaces=[namespace],
-                wait="10s",
-            )
-            reader = await wc.extension(f"{namespace}/shop")
-            stream = reader.watch()
-            await until(stream, watchcache.Synced)
-            await api.delete(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}")
-            # A hot token is accepted for some seconds more, and a watch lives until it is reopened.
-            with pytest.raises(watchcache.NotFoundError) as caught:
-                await asyncio.wait_for(exhaust(stream), 90)
-            assert caught.value.reason == "EXTENSION_SERVICE_ACCOUNT_GONE"
+    shift = Shift()
+    async with (
+        running_here(Hearing(), endpoint, watch_timeout_seconds=5) as app,
+        watchcache.connect(app.addresses[0]) as wc,
+    ):
+        shift.move_tokens(app)
+        await wc.register(
+            f"{namespace}/shop",
+            service_account=account,
+            watch=["configmaps"],
+            namespaces=[namespace],
+            wait="10s",
+        )
+        reader = await wc.extension(f"{namespace}/shop")
+        stream = reader.watch()
+        await until(stream, watchcache.Synced)
+        await api.delete(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}")
+        # A young token is not given up at once, in case the API server only lags behind.
+        shift.seconds = 60.0
+        # A hot one is accepted for some seconds more, and a watch lives until it is reopened.
+        with pytest.raises(watchcache.NotFoundError) as caught:
+            await asyncio.wait_for(exhaust(stream), 90)
+        assert caught.value.reason == "EXTENSION_SERVICE_ACCOUNT_GONE"
