@@ -21,6 +21,18 @@ _DICTIONARY_BYTES = 32 * 1024
 # best of a search over lengths, for all kinds tried, in a sixth of the time and of the memory.
 _SEGMENT_BYTES = 2000
 _FREQUENCY_BITS = 18
+# The strategy of level 3 with the smallest tables that find as much in 32 KB of dictionary: each
+# source has tables of its own, 0.3 MB instead of 0.7.
+_WITH_DICTIONARY = zstandard.ZstdCompressionParameters(
+    window_log=20,
+    chain_log=13,
+    hash_log=14,
+    search_log=1,
+    min_match=5,
+    strategy=zstandard.STRATEGY_DFAST,
+    write_checksum=False,
+    write_dict_id=False,
+)
 _LEAST_SAMPLE_BYTES = 8
 
 
@@ -31,11 +43,14 @@ class Codec:
 
     def __init__(self, dictionary: bytes = b"") -> None:
         self.dictionary = dictionary
-        shared = zstandard.ZstdCompressionDict(dictionary) if dictionary else None
-        if shared is not None:
-            shared.precompute_compress(level=_LEVEL)
+        if not dictionary:
+            self._compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False)
+            self._decompressor = zstandard.ZstdDecompressor()
+            return
+        shared = zstandard.ZstdCompressionDict(dictionary)
+        shared.precompute_compress(compression_params=_WITH_DICTIONARY)
         self._compressor = zstandard.ZstdCompressor(
-            level=_LEVEL, dict_data=shared, write_checksum=False, write_dict_id=False
+            compression_params=_WITH_DICTIONARY, dict_data=shared
         )
         self._decompressor = zstandard.ZstdDecompressor(dict_data=shared)
 
