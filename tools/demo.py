@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import watchcache
-from watchcache_devcluster import DevCluster
+from watchcache_devcluster import ApiError, DevCluster
 
 FOLDER: Final = Path(".demo")
 DEVCLUSTER_PORT: Final = 6443
@@ -169,7 +169,7 @@ class Demo:
         self._seen: set[tuple[watchcache.EventType, str]] = set()
         self._told_to_try = False
 
-    async def tell(self, wc: watchcache.Connection, http_port: int) -> None:
+    async def tell(self, wc: watchcache.Connection, port: int, http_port: int) -> None:
         """Register, watch, and let things happen."""
         say = self._console.print
         ext = await wc.register(
@@ -193,13 +193,13 @@ class Demo:
             life = group.create_task(self._live_on())
             try:
                 async for message in ext.watch():
-                    await self._take(message, started, http_port)
+                    await self._take(message, started, port, http_port)
                     if not self._is_endless and self._is_complete:
                         return
             finally:
                 life.cancel()
 
-    async def _take(self, message: object, started: float, http_port: int) -> None:
+    async def _take(self, message: object, started: float, port: int, http_port: int) -> None:
         say = self._console.print
         match message:
             case watchcache.Batch(events=events, is_snapshot=is_snapshot):
@@ -210,7 +210,7 @@ class Demo:
                     say(self._line(event, is_snapshot=is_snapshot), highlight=False)
             case watchcache.Synced():
                 say("[bold]LIVE[/]")
-                self._say_what_to_try(http_port)
+                self._say_what_to_try(port, http_port)
             case watchcache.Disconnected(error=error, retry_seconds=retry):
                 say(f"[dim]disconnected: {escape(str(error))}; again in {retry:.1f} s[/]")
             case watchcache.Started(mode=watchcache.StartMode.RESUMED):
@@ -239,13 +239,14 @@ class Demo:
             (kinds.DELETED, "web-7f"),
         } <= self._seen
 
-    def _say_what_to_try(self, http_port: int) -> None:
+    def _say_what_to_try(self, port: int, http_port: int) -> None:
         if not self._is_endless or self._told_to_try:
             return
         self._told_to_try = True
+        address = "" if port == SERVICE_PORT else f" WATCHCACHE_ADDRESS=127.0.0.1:{port}"
         lines = [
             "[bold]Try[/], in another terminal here:",
-            f"     export KUBECONFIG=$PWD/{FOLDER}/kubeconfig PATH=$PWD/.venv/bin:$PATH",
+            f"     export KUBECONFIG=$PWD/{FOLDER}/kubeconfig PATH=$PWD/.venv/bin:$PATH{address}",
             "     kubectl -n demo label --overwrite deploy/web tier=gold  [dim]# appears here[/]",
             "     watchcache status demo/shop           [dim]# secrets forbidden on purpose[/]",
             "     watchcache-devcluster fault reset     [dim]# cuts all streams, loses nothing[/]",
@@ -259,14 +260,19 @@ class Demo:
         await asyncio.sleep(1.0)
         cluster = self._cluster
         for round_number in itertools.count(1):
-            label = {"metadata": {"labels": {"round": str(round_number)}}}
-            changed = await cluster.patch("deployments.apps", "web", label, "demo")
-            self._note(changed)
+            # Whoever tries things may have deleted what this changes; then only they make news.
+            with contextlib.suppress(ApiError):
+                await self._change(cluster, round_number)
             await asyncio.sleep(self._pause)
-            if round_number == 1:
-                await cluster.delete("pods", "web-7f", "demo", gracePeriodSeconds=0)
-                self._note(await cluster.create("pods", pod("web-9c")))
+
+    async def _change(self, cluster: DevCluster, round_number: int) -> None:
+        label = {"metadata": {"labels": {"round": str(round_number)}}}
+        changed = await cluster.patch("deployments.apps", "web", label, "demo")
+        self._note(changed)
+        if round_number == 1:
             await asyncio.sleep(self._pause)
+            await cluster.delete("pods", "web-7f", "demo", gracePeriodSeconds=0)
+            self._note(await cluster.create("pods", pod("web-9c")))
 
     @property
     def _pause(self) -> float:
@@ -302,7 +308,7 @@ async def run(console: Console, *, is_endless: bool) -> None:
             service(kubeconfig, port, http_port),
             watchcache.connect(address) as wc,
         ):
-            story = Demo(console, cluster, is_endless=is_endless).tell(wc, http_port)
+            story = Demo(console, cluster, is_endless=is_endless).tell(wc, port, http_port)
             if is_endless:
                 await story
             else:

@@ -70,9 +70,9 @@ class _ExtensionStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Extens
     EXTENSION_STATE_LIVE: _ExtensionState.ValueType  # 2
     """Every informer is live (also when there is none)."""
     EXTENSION_STATE_DEGRADED: _ExtensionState.ValueType  # 3
-    """Some informers are live, others are not."""
+    """Some informers have failed or are out of contact, and some are live or hold objects from before."""
     EXTENSION_STATE_FAILED: _ExtensionState.ValueType  # 4
-    """No informer is live, and at least one has failed."""
+    """At least one informer has failed, and none is live or holds objects from before."""
 
 class ExtensionState(_ExtensionState, metaclass=_ExtensionStateEnumTypeWrapper):
     """ExtensionState sums up the informers of an extension."""
@@ -84,9 +84,9 @@ EXTENSION_STATE_SYNCING: ExtensionState.ValueType  # 1
 EXTENSION_STATE_LIVE: ExtensionState.ValueType  # 2
 """Every informer is live (also when there is none)."""
 EXTENSION_STATE_DEGRADED: ExtensionState.ValueType  # 3
-"""Some informers are live, others are not."""
+"""Some informers have failed or are out of contact, and some are live or hold objects from before."""
 EXTENSION_STATE_FAILED: ExtensionState.ValueType  # 4
-"""No informer is live, and at least one has failed."""
+"""At least one informer has failed, and none is live or holds objects from before."""
 Global___ExtensionState: _TypeAlias = ExtensionState  # noqa: Y015
 
 class _SourceState:
