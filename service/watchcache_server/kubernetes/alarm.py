@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 __all__ = ["Alarm"]
+
+# A loop may ring a little early, by its clock's resolution; who then asks for what is left, which
+# is next to nothing, must not be rung for ever at the same moment.
+_LEAST_SECONDS: Final = 0.001
 
 
 class Alarm:
@@ -17,9 +22,10 @@ class Alarm:
         self._rang = asyncio.Event()
 
     def set(self, seconds: float) -> None:
-        """Ring after so many seconds, and no earlier time that was set."""
+        """Ring after so many seconds, and not at the time that was set before."""
         self.cancel()
-        self._handle = asyncio.get_running_loop().call_later(seconds, self._rang.set)
+        loop = asyncio.get_running_loop()
+        self._handle = loop.call_later(max(seconds, _LEAST_SECONDS), self._rang.set)
 
     async def wait(self) -> None:
         """Wait until it rings."""
