@@ -249,6 +249,13 @@ class Sink:
                 self._news.clear()
                 await self._news.wait()
 
+    async def until_sure(self) -> None:
+        """Wait until no object is in doubt."""
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            while self.doubts:
+                self._news.clear()
+                await self._news.wait()
+
     def bind(self, served: ServedResource) -> str | None:
         return self.conflict
 
@@ -277,6 +284,7 @@ class Sink:
     def resolve(self, subject: Unverified, *, is_deleted: bool) -> None:
         self.doubts.remove(subject)
         self.resolved.append((subject.name, is_deleted))
+        self._news.set()
 
     def purge(self, reason: LeftReason) -> None:
         self.purged.append(reason)

@@ -718,6 +718,7 @@ async def test_a_new_task_goes_on_with_what_is_held(world: World) -> None:
 
 
 def explode(*_: object, **__: object) -> list[Effect]:
+    """Be a fault of ours."""
     raise RuntimeError("a fault")
 
 

@@ -55,8 +55,7 @@ class World:
         """Have these objects looked into; return which were deleted."""
         self.sink.doubts = [Unverified("team-a", name, f"uid-{name}") for name in names]
         self.verifier.look(PODS)
-        while self.sink.doubts:
-            await asyncio.sleep(0.1)
+        await self.sink.until_sure()
         return dict(self.sink.resolved)
 
 
