@@ -24,7 +24,8 @@ _PODS: Final = 20_000
 _QUICK_PODS: Final = 600
 _QUICK: Final[dict[str, Any]] = {
     "rounds": 1,
-    "rest_seconds": 2.0,
+    "rest_seconds": 1.0,
+    "settle_seconds": 1.0,
     "subscriptions": 100,
     "connections": 4,
     "informers": 10,

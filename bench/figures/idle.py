@@ -19,7 +19,6 @@ __all__ = ["measure_informers", "measure_subscriptions"]
 
 _SUBSCRIPTION_BYTES: Final = 30_000
 _INFORMER_BYTES: Final = 110_000
-_STEADY_SECONDS: Final = 3.0
 _WARM_UP: Final = 10
 # So many Registers wait at once; the service syncs fewer at a time.
 _PARALLEL: Final = 16
@@ -36,11 +35,11 @@ async def measure_subscriptions(plan: Plan) -> list[Figure]:
             many = {"connections": plan.connections, "streams": plan.subscriptions}
             async with worker("bench.subscribers", task | few) as first:
                 await first.hear()
-                await asyncio.sleep(_STEADY_SECONDS)
+                await asyncio.sleep(plan.settle_seconds)
                 before = served.memory.now_bytes
                 async with worker("bench.subscribers", task | many) as second:
                     await second.hear()
-                    await asyncio.sleep(_STEADY_SECONDS)
+                    await asyncio.sleep(plan.settle_seconds)
                     sizes.append((served.memory.now_bytes - before) / plan.subscriptions)
         print(f"  subscriptions {number + 1}: {sizes[-1] / 1000:.1f} KB each", flush=True)
     name = f"an idle subscription ({plan.subscriptions} on {plan.connections} connections)"
@@ -53,10 +52,10 @@ async def measure_informers(plan: Plan) -> list[Figure]:
     for number in range(plan.rounds):
         async with service(plan.cluster) as served:
             await _register(served, range(_WARM_UP))
-            await asyncio.sleep(_STEADY_SECONDS)
+            await asyncio.sleep(plan.settle_seconds)
             before = served.memory.now_bytes
             await _register(served, range(_WARM_UP, _WARM_UP + plan.informers))
-            await asyncio.sleep(_STEADY_SECONDS)
+            await asyncio.sleep(plan.settle_seconds)
             sizes.append((served.memory.now_bytes - before) / plan.informers)
         print(f"  informers {number + 1}: {sizes[-1] / 1000:.1f} KB each", flush=True)
     return [

@@ -58,7 +58,7 @@ async def measure(plan: Plan) -> list[Figure]:
                 seconds = await served.register("pods", watch_of("pods"))
                 during = await _take(probe)
                 await served.deregister("pods")
-                await asyncio.sleep(1)
+                await asyncio.sleep(min(1.0, plan.rest_seconds))
                 await _take(probe)
                 rest += at_rest["added"]
                 busy += during["added"]

@@ -17,7 +17,9 @@ class Plan:
     pod_count: int
     token: str
     rounds: int = 5
+    # How long a phase at rest lasts, and the wait before memory counts as steady.
     rest_seconds: float = 6.0
+    settle_seconds: float = 3.0
     subscriptions: int = 1000
     connections: int = 20
     informers: int = 100

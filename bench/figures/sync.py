@@ -26,7 +26,6 @@ WATCH_LIST: Final = (
 _TIME_RATIO: Final = 1.2
 _POD_BYTES: Final = 2500
 _PEAK_RATIO: Final = 1.4
-_STEADY_SECONDS: Final = 2.0
 
 
 class _Round(NamedTuple):
@@ -95,7 +94,7 @@ async def _round(plan: Plan) -> _Round:
         before = memory.now_bytes
         memory.forget_peak()
         seconds = await served.register("pods", watch_of("pods"))
-        await asyncio.sleep(_STEADY_SECONDS)
+        await asyncio.sleep(plan.settle_seconds)
         source = await served.source("pods")
         if source.object_count != plan.pod_count:
             raise ValueError(f"{source.object_count} objects for {plan.pod_count} pods")
