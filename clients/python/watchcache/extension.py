@@ -155,6 +155,7 @@ class Extension:
         The iterator reconnects, resumes and registers the extension again by itself; each break is
         told by a `Disconnected`. `resume_token` is that of an earlier watch with the same options.
         """
+        _check_names(options, WatchOptions, method="watch")
         interval = seconds_of(options.get("bookmark_interval", 30.0), field="bookmark_interval")
         request = service_pb2.WatchRequest(
             namespace=self.namespace,
@@ -203,6 +204,7 @@ class Extension:
         With `max_age`, reading data that is older raises StaleError; bookmarks then come at least
         three times in that span, so that a quiet cluster does not look like a dead one.
         """
+        _check_names(options, WatchOptions, method="mirror")
         limit = None if max_age is None else seconds_of(max_age, field="max_age")
         if limit is not None and limit < 3.0:
             raise InvalidArgumentError.of(
@@ -295,6 +297,7 @@ class Extension:
         **selection: Unpack[Selection],
     ) -> Listing[Any]:
         """Iterate with `async for` over objects in the service's cache, page after page."""
+        _check_names(selection, Selection, method="list")
         if resource is not None:
             selection["resources"] = [*selection.get("resources", ()), resource]
         request = service_pb2.ListObjectsRequest(
@@ -333,6 +336,16 @@ class Listing(Generic[T]):
             request.page_token = answer.next_page_token
             if not request.page_token:
                 return
+
+
+def _check_names(given: Selection, known: type[Selection], *, method: str) -> None:
+    """Raise TypeError for a keyword that `known` lacks: a misspelt filter would select all."""
+    for name in given:
+        if name not in known.__annotations__:
+            raise TypeError(
+                f"{method}() got an unexpected keyword argument {name!r}; "
+                f"beside its own parameters it takes {', '.join(known.__annotations__)}"
+            )
 
 
 def _filter(selection: Selection) -> service_pb2.Filter:

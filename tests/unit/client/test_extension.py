@@ -283,6 +283,24 @@ async def test_a_wrong_selection_is_named(
 
 
 @pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        ("watch", "lable_selector"),
+        ("watch", "max_age"),
+        ("mirror", "lable_selector"),
+        ("mirror", "resume_token"),
+        ("list", "lable_selector"),
+        ("list", "patience"),
+    ],
+)
+async def test_an_unknown_keyword_is_refused(extension: Extension, method: str, name: str) -> None:
+    """As Python does for any function: a misspelt filter would select everything."""
+    told = rf"^{method}\(\) got an unexpected keyword argument '{name}'; .* label_selector"
+    with pytest.raises(TypeError, match=told):
+        getattr(extension, method)(**{name: "x"})
+
+
+@pytest.mark.parametrize(
     ("code", "kind"),
     [
         ("INVALID_ARGUMENT", watchcache.InvalidArgumentError),
