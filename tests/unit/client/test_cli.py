@@ -368,6 +368,22 @@ async def test_wrong_use_exits_with_two(service: FakeService, run: Command) -> N
         assert "Traceback" not in result.errors
 
 
+async def test_a_spec_file_that_cannot_be_used_is_wrong_use(
+    service: FakeService, run: Command
+) -> None:
+    """One error that names the field, the rule and the mend, exit 2, and nothing is sent."""
+    result = await run("register", "-f", "-", stdin=b"name: a/b\nserviceAccount: 5\n")
+    assert result == (
+        2,
+        "",
+        (
+            "error: the request breaks a rule:\n"
+            "  -: serviceAccount has to be text, not 5; put it in quotes\n"
+        ),
+    )
+    assert service.requests == []
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 async def test_completion_is_printed(service: FakeService, run: Command, shell: str) -> None:
     """A script for the shell that is named."""

@@ -13,11 +13,11 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.unit.client.fake_service import event, source_status
-from watchcache import AccessRule, Cluster, Event, ExtensionStatus, InvalidArgumentError, Resource
+from watchcache import AccessRule, Cluster, Event, ExtensionStatus, Resource
 from watchcache.cli import main
 from watchcache.cli.grants import grant_commands
 from watchcache.cli.object_view import Output, event_json, event_line, object_row, view_for
-from watchcache.cli.spec_file import read_spec
+from watchcache.cli.spec_file import SpecFileError, read_spec
 from watchcache.cli.status_view import (
     cluster_lines,
     exit_code,
@@ -330,24 +330,42 @@ def test_a_spec_may_come_from_the_input(monkeypatch: pytest.MonkeyPatch) -> None
         ("- a", "has to be a mapping"),
         ("", "has to be a mapping"),
         ("nome: x", "'nome' has no meaning here; known are name, serviceAccount"),
-        ("watch: pods", "watch has to be a list"),
-        ("ttl: [1]", "ttl has to be a plain value"),
-        ("watch: [1]", r"watch\[0\]: it has to be a mapping"),
+        ("name: 2030-13-01", "no YAML: month must be in 1"),
+        ("name: 5", "name has to be text, not 5; put it in quotes"),
+        ("name:", "name has to be text, not nothing; write a value or leave the field out"),
+        ("name: 2030-01-01", "name has to be text, not 2030-01-01; put it in quotes"),
+        ("name: !!binary YQ==", "name has to be text, not binary data; put it in quotes"),
+        ("serviceAccount: 5", "serviceAccount has to be text, not 5; put it in quotes"),
+        ("serviceAccount: {a: b}", "has to be text, not a mapping; write one plain value"),
+        ("projection: 5", "projection has to be text, not 5; put it in quotes"),
+        ("content: 5", "content has to be text, not 5; put it in quotes"),
+        ("clusters: [on]", r"clusters\[0\] has to be text, not true; put it in quotes"),
+        ("namespaces: [a, 5]", r"namespaces\[1\] has to be text, not 5; put it in quotes"),
+        ("namespaces: a", r"namespaces has to be a list, not a; write namespaces: \[...\]"),
+        ("ttl: true", 'ttl has to be a length of time, not true; write it like "30s"'),
+        ("ttl: [1]", 'ttl has to be a length of time, not a list; write it like "30s"'),
+        ("onlyTheseObjects: maybe", "has to be true or false, not maybe; write one of them"),
+        ("onlyTheseObjects: 1", "has to be true or false, not 1; write one of them"),
+        ("watch: pods", "watch has to be a list, not pods"),
+        ("watch: [1]", r"watch\[0\]: 1 is no resource; write a name such as deployments.apps"),
+        ("watch: [{resource: 5}]", r"watch\[0\]: resource has to be text, not 5; put it in quotes"),
+        ("watch: [{resource: pods, namespaces: [5]}]", r"namespaces\[0\] has to be text, not 5"),
+        ("watch: [{resource: pods, labelSelector: 5}]", "labelSelector has to be text, not 5"),
         ("watch: [{namespaces: [a]}]", r"watch\[0\]: resource is missing"),
         ("watch: [{resource: pods, selector: a}]", "'selector' has no meaning here"),
     ],
 )
 def test_a_wrong_spec_file_is_named(tmp_path: Path, text: str, told: str) -> None:
-    """With the file, the entry and the rule."""
+    """With the file, the entry, the rule and the mend."""
     path = _write(tmp_path, text)
-    with pytest.raises(InvalidArgumentError, match=told) as caught:
+    with pytest.raises(SpecFileError, match=told) as caught:
         read_spec(path)
     assert caught.value.field_violations[0].field.startswith(path)
 
 
 def test_a_spec_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """The system's own reason is told."""
-    with pytest.raises(InvalidArgumentError, match="cannot be read: No such file"):
+    with pytest.raises(SpecFileError, match="cannot be read: No such file"):
         read_spec(str(tmp_path / "none.yaml"))
 
 

@@ -34,7 +34,7 @@ from watchcache.cli.options import (
     Resources,
     Selector,
 )
-from watchcache.cli.spec_file import read_content, read_spec
+from watchcache.cli.spec_file import SpecFileError, read_content, read_spec
 from watchcache.cli.status_view import (
     as_dict,
     cluster_lines,
@@ -77,7 +77,7 @@ async def finish(work: Coroutine[Any, Any, int]) -> int:
         return await work
     except WatchCacheError as error:
         _report(error)
-        return 1
+        return 2 if isinstance(error, SpecFileError) else 1
 
 
 @app.command()

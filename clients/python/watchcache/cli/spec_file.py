@@ -24,7 +24,7 @@ import yaml
 from watchcache.errors import InvalidArgumentError
 from watchcache.spec import Resource
 
-__all__ = ["read_content", "read_spec"]
+__all__ = ["SpecFileError", "read_content", "read_spec"]
 
 _SPEC = {
     "name": "name",
@@ -45,17 +45,23 @@ _RESOURCE = {
     "projection": "projection",
 }
 _LISTS = {"clusters", "namespaces", "watch"}
+_FLAGS = {"onlyTheseObjects"}
+_SPANS = {"ttl"}
+
+
+class SpecFileError(InvalidArgumentError):
+    """A spec file cannot be used: wrong use of the command, found before anything is sent."""
 
 
 def read_spec(path: str) -> dict[str, Any]:
     """Return the parameters of `register` that a file holds; "-" is the input.
 
-    Raises InvalidArgumentError that names the file, the field and the rule.
+    Raises SpecFileError that names the file, the field and the rule.
     """
     try:
         document = yaml.safe_load(read_content(path))
-    except yaml.YAMLError as error:
-        raise InvalidArgumentError.of(path, f"it is no YAML: {error}") from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2030-13-01
+        raise SpecFileError.of(path, f"it is no YAML: {error}") from error
     spec = _renamed(document, _SPEC, field=path)
     if "watch" in spec:
         spec["watch"] = [
@@ -66,32 +72,81 @@ def read_spec(path: str) -> dict[str, Any]:
 
 
 def read_content(path: str) -> bytes:
-    """Return what a file holds; "-" is the input. Raises InvalidArgumentError."""
+    """Return what a file holds; "-" is the input. Raises SpecFileError."""
     try:
         return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
-        raise InvalidArgumentError.of(path, f"it cannot be read: {error.strerror}") from error
+        raise SpecFileError.of(path, f"it cannot be read: {error.strerror}") from error
 
 
 def _entry(entry: object, *, field: str) -> str | Resource:
     if isinstance(entry, str):
         return entry
+    if not isinstance(entry, dict):
+        raise SpecFileError.of(
+            field,
+            f"{_shown(entry)} is no resource; write a name such as deployments.apps, "
+            f"or a mapping with {', '.join(_RESOURCE)}",
+        )
     values = _renamed(entry, _RESOURCE, field=field)
     if "name" not in values:
-        raise InvalidArgumentError.of(field, "resource is missing; it names what to watch")
+        raise SpecFileError.of(field, "resource is missing; it names what to watch")
     return Resource(**values)
 
 
 def _renamed(document: object, names: Mapping[str, str], *, field: str) -> dict[str, Any]:
     if not isinstance(document, dict):
-        raise InvalidArgumentError.of(field, f"it has to be a mapping with {', '.join(names)}")
+        raise SpecFileError.of(field, f"it has to be a mapping with {', '.join(names)}")
     for key, value in document.items():
         if key not in names:
-            raise InvalidArgumentError.of(
+            raise SpecFileError.of(
                 field, f"{key!r} has no meaning here; known are {', '.join(names)}"
             )
-        if key in _LISTS and not isinstance(value, list):
-            raise InvalidArgumentError.of(field, f"{key} has to be a list")
-        if key not in _LISTS and not isinstance(value, str | int | float):
-            raise InvalidArgumentError.of(field, f"{key} has to be a plain value")
+        _check_type(key, value, field=field)
     return {names[key]: value for key, value in document.items()}
+
+
+def _check_type(key: str, value: object, *, field: str) -> None:
+    if key in _FLAGS:
+        if not isinstance(value, bool):
+            raise SpecFileError.of(
+                field, f"{key} has to be true or false, not {_shown(value)}; write one of them"
+            )
+    elif key in _SPANS:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise SpecFileError.of(
+                field,
+                f"{key} has to be a length of time, not {_shown(value)}; "
+                'write it like "30s", "2m" or "1h30m"',
+            )
+    elif key not in _LISTS:
+        _check_text(key, value, field=field)
+    elif not isinstance(value, list):
+        raise SpecFileError.of(
+            field, f"{key} has to be a list, not {_shown(value)}; write {key}: [...]"
+        )
+    elif key != "watch":
+        for index, name in enumerate(value):
+            _check_text(f"{key}[{index}]", name, field=field)
+
+
+def _check_text(key: str, value: object, *, field: str) -> None:
+    if isinstance(value, str):
+        return
+    mend = "write one plain value" if isinstance(value, list | dict) else "put it in quotes"
+    if value is None:
+        mend = "write a value or leave the field out"
+    raise SpecFileError.of(field, f"{key} has to be text, not {_shown(value)}; {mend}")
+
+
+def _shown(value: object) -> str:
+    """Return what the file says in the words of YAML, without the inside of what is large."""
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, bytes):
+        return "binary data"
+    if value is None:
+        return "nothing"
+    return str(value).lower() if isinstance(value, bool) else str(value)
