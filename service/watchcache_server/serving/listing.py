@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 from collections.abc import Callable
 from typing import Final
 
@@ -142,7 +141,7 @@ def _decode_token(token: str) -> ExtensionKey | None:
         return None
     try:
         text = base64.b64decode(token, altchars=b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         text = ""
     namespace, slash, name = text.partition("/")
     if not slash or dns_label_problem(namespace) or dns_subdomain_problem(name):
