@@ -421,3 +421,41 @@ async def test_a_watch_leaves_when_it_is_stopped(service: FakeService, run: Comm
     await process.communicate()
     await eventually(lambda: not service.streams_open)
     assert process.returncode == 130
+
+
+_SLOW_TO_LEAVE = """
+import asyncio
+from watchcache.cli import commands, main
+
+async def work():
+    try:
+        print("up", flush=True)
+        await asyncio.Event().wait()
+    finally:
+        print("leaving", flush=True)
+        await asyncio.Event().wait()
+
+@commands.app.command()
+def slow():
+    commands.run(work())
+
+main()
+"""
+
+
+async def test_a_second_interrupt_ends_the_command_at_once() -> None:
+    """By the signal's own default: no traceback, wherever it finds the process."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        _SLOW_TO_LEAVE,
+        "slow",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout
+    for told in (b"up\n", b"leaving\n"):
+        assert await process.stdout.readline() == told
+        process.send_signal(signal.SIGINT)
+    _, errors = await process.communicate()
+    assert (process.returncode, errors) == (-signal.SIGINT, b"")

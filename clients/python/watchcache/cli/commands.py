@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from collections.abc import Coroutine, Sequence
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -65,7 +67,7 @@ app = typer.Typer(
 def run(work: Coroutine[Any, Any, int]) -> None:
     """Run a command to its end and leave with its exit code."""
     try:
-        code = asyncio.run(finish(work))
+        code = asyncio.run(_stoppable(work))
     except KeyboardInterrupt:
         code = 130
     raise typer.Exit(code)
@@ -78,6 +80,24 @@ async def finish(work: Coroutine[Any, Any, int]) -> int:
     except WatchCacheError as error:
         _report(error)
         return 2 if isinstance(error, SpecFileError) else 1
+
+
+async def _stoppable(work: Coroutine[Any, Any, int]) -> int:
+    """Finish the work; the first Ctrl-C cancels it, a second one ends the process at once.
+
+    Python would raise KeyboardInterrupt wherever the second one finds the process, which is most
+    often in the interpreter's own shutdown, and that writes a traceback.
+    """
+    cancel = signal.getsignal(signal.SIGINT)
+    if not callable(cancel):  # a shell has a job in the background ignore it
+        return await finish(work)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        cancel(number, frame)
+
+    signal.signal(signal.SIGINT, stop)
+    return await finish(work)
 
 
 @app.command()
