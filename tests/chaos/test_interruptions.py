@@ -148,8 +148,10 @@ async def test_random_cuts_lose_double_and_disorder_nothing(
             await eventually(holds(lambda: receiver.held, everything), "the killed one holds all")
             life.cancel()
     assert receiver.lives > 5
-    assert len(recorder.histories) == 3
-    for history in recorder.histories:
+    # A client that was killed before it had any token began a history that nothing follows.
+    followed = [history for history in recorder.histories if history.token]
+    assert len(followed) == 3
+    for history in followed:
         expected = golden if history.label_selector else everything
         history.finish(expected, deleted_uids=world.deleted_uids)
         checker = history.checker

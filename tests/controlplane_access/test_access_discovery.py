@@ -53,7 +53,8 @@ async def test_a_new_kind_is_found_and_a_deleted_one_is_gone(
 ) -> None:
     """Within seconds of its definition, and confirmed by a fresh look after it is deleted."""
     kind = new_kind(versions=("v1", "v1alpha1"))
-    assert await cluster.discovery.resolve(kind.group, "", kind.kind) == NotServed(())
+    # Other tests' kinds of this name may be served, and are hints then.
+    assert isinstance(await cluster.discovery.resolve(kind.group, "", kind.kind), NotServed)
     await define(api, kind)
 
     async def is_found() -> bool:

@@ -185,8 +185,9 @@ async def test_prometheus_gives_back_what_the_service_holds(
 
 
 async def test_prometheus_takes_openmetrics_whole(prometheus: Prometheus) -> None:
-    """It knows type, help and unit of every metric, and no scrape has failed."""
+    """It knows type, help and unit of every metric, and finds no fault with the page."""
     await prometheus.wait_for("scrape_samples_scraped", lambda value: value is not None)
+    await prometheus.wait_for("up", lambda value: value == 1)
     [target] = (await prometheus.get("targets"))["activeTargets"]
     assert (target["health"], target["lastError"]) == ("up", "")
     told = await prometheus.get("metadata")
