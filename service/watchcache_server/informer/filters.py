@@ -13,6 +13,7 @@ from functools import cached_property
 import msgspec
 
 from watchcache_server.informer.source import Source
+from watchcache_server.model.label_matcher import LabelMatcher
 from watchcache_server.model.selectors import Labels, LabelSelector
 
 __all__ = ["EVERYTHING", "Filter"]
@@ -35,8 +36,20 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
         return hashlib.blake2b(msgspec.json.encode(self), digest_size=8).digest()
 
     @cached_property
-    def _selector(self) -> LabelSelector:
-        return LabelSelector.parse(self.label_selector)
+    def _matcher(self) -> LabelMatcher:
+        return LabelMatcher(LabelSelector.parse(self.label_selector))
+
+    @cached_property
+    def _resource_set(self) -> frozenset[tuple[str, str]]:
+        return frozenset(self.resources)
+
+    @cached_property
+    def _group_set(self) -> frozenset[str]:
+        return frozenset(group for group, _ in self.resources)
+
+    @cached_property
+    def _cluster_set(self) -> frozenset[str]:
+        return frozenset(self.clusters)
 
     @cached_property
     def _namespace_set(self) -> frozenset[str]:
@@ -45,7 +58,7 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
     def passes_source(self, source: Source) -> bool:
         """Tell whether any object of the source may pass, as far as its type is known."""
         return (
-            (not self.clusters or source.spec.cluster in self.clusters)
+            (not self.clusters or source.spec.cluster in self._cluster_set)
             and (not self.resources or self._passes_type(source.group, source.resource))
             and (
                 not self.namespaces
@@ -56,8 +69,8 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
 
     def _passes_type(self, group: str, resource: str) -> bool:
         # While only the kind of a source is known, it may be any of its group.
-        return (group, resource) in self.resources or (
-            not resource and any(group == wanted for wanted, _ in self.resources)
+        return (group, resource) in self._resource_set or (
+            not resource and group in self._group_set
         )
 
     @property
@@ -68,7 +81,7 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
     def passes(self, namespace: str, labels: Labels) -> bool:
         """Tell whether an object of a passing source passes."""
         return (not self.namespaces or namespace in self._namespace_set) and (
-            not self.label_selector or self._selector.matches(labels)
+            not self.label_selector or self._matcher.matches(labels)
         )
 
 

@@ -65,7 +65,9 @@ def qualified_name_problem(value: str) -> str | None:
         problem = dns_subdomain_problem(prefix)
         if problem:
             return f"has a prefix that is no DNS subdomain: {problem}"
-    if not name or len(name) > 63 or not _QUALIFIED.fullmatch(name):
+    if len(name) > 63:
+        return f"has a name part of {len(name)} characters; it has at most 63"
+    if not _QUALIFIED.fullmatch(name):
         return (
             f"{value!r} is no label key; the name part has 1 to 63 letters, digits, '-', '_' or "
             "'.', with a letter or digit at both ends"

@@ -15,7 +15,14 @@ from typing import NamedTuple
 
 from watchcache_server.model.names import qualified_name_problem
 
-__all__ = ["LabelSelector", "Labels", "Requirement", "SelectorError", "canonical_field_selector"]
+__all__ = [
+    "LabelSelector",
+    "Labels",
+    "Requirement",
+    "SelectorError",
+    "canonical_field_selector",
+    "whole_number",
+]
 
 Labels = tuple[str, ...]
 
@@ -25,6 +32,9 @@ _TOKEN = re.compile(r"!=|==|[=!,()<>]|[^\s!=,()<>]+")
 _OPERATORS = frozenset(("!=", "==", "=", "!", ",", "(", ")", "<", ">"))
 _NUMBER = re.compile(r"[0-9]{1,19}")
 _LARGEST_NUMBER = 2**63 - 1
+# An API server takes no request line that is much longer.
+_MOST_CHARACTERS = 64 * 1024
+_SHOWN_CHARACTERS = 200
 
 
 class SelectorError(ValueError):
@@ -75,13 +85,13 @@ def _value_of(labels: Labels, key: str) -> str | None:
 
 
 def _compares(value: str | None, operator: str, bound: str) -> bool:
-    number = None if value is None else _number(value)
+    number = None if value is None else whole_number(value)
     if number is None:
         return False
     return number > int(bound) if operator == "gt" else number < int(bound)
 
 
-def _number(text: str) -> int | None:
+def whole_number(text: str) -> int | None:
     """Read a whole number of 63 bits; a label value has no sign."""
     if not _NUMBER.fullmatch(text):
         return None
@@ -100,6 +110,7 @@ class LabelSelector(NamedTuple):
 
         Raises SelectorError, saying where and why, when it is malformed.
         """
+        _check_length(text)
         tokens = _TOKEN.findall(text)
         requirements = set()
         position = 0
@@ -109,10 +120,10 @@ class LabelSelector(NamedTuple):
             if position == len(tokens):
                 break
             if tokens[position] != ",":
-                raise SelectorError(f"{text!r}: expected ',' before {tokens[position]!r}")
+                raise _malformed(text, f"expected ',' before {_shown(tokens[position])}")
             position += 1
             if position == len(tokens):
-                raise SelectorError(f"{text!r}: nothing follows the last ','")
+                raise _malformed(text, "nothing follows the last ','")
         return cls(tuple(sorted(requirements)))
 
     def matches(self, labels: Labels) -> bool:
@@ -144,27 +155,28 @@ def _requirement(tokens: list[str], position: int, text: str) -> tuple[Requireme
     if operator == "!=":
         return Requirement(key, "notin", (value,)), position
     if operator in {">", "<"}:
-        number = _number(value)
+        number = whole_number(value)
         if number is None:
-            raise SelectorError(f"{text!r}: {operator!r} needs a whole number, not {value!r}")
+            raise _malformed(text, f"{operator!r} needs a whole number, not {value!r}")
         return Requirement(key, "gt" if operator == ">" else "lt", (str(number),)), position
-    raise SelectorError(f"{text!r}: {operator!r} is no operator; use =, ==, !=, in, notin, > or <")
+    raise _malformed(text, f"{_shown(operator)} is no operator; use =, ==, !=, in, notin, > or <")
 
 
 def _key(tokens: list[str], position: int, text: str) -> tuple[str, int]:
     if position == len(tokens):
-        raise SelectorError(f"{text!r}: a label key is missing at the end")
+        raise _malformed(text, "a label key is missing at the end")
     problem = qualified_name_problem(tokens[position])
     if problem:
-        raise SelectorError(f"{text!r}: the label key {problem}")
+        raise _malformed(text, f"the label key {problem}")
     return tokens[position], position + 1
 
 
 def _value(value: str, text: str) -> str:
     if len(value) > 63 or not _VALUE.fullmatch(value):
-        raise SelectorError(
-            f"{text!r}: {value!r} is no label value; use at most 63 letters, digits, '-', '_' or "
-            "'.', with a letter or digit at both ends"
+        raise _malformed(
+            text,
+            f"{_shown(value)} is no label value; use at most 63 letters, digits, '-', '_' or '.', "
+            "with a letter or digit at both ends",
         )
     return value
 
@@ -172,27 +184,46 @@ def _value(value: str, text: str) -> str:
 def _value_set(tokens: list[str], position: int, text: str) -> tuple[tuple[str, ...], int]:
     """Read a list such as (a,b). A value that is left out, as in (a,), is the empty one."""
     if tokens[position : position + 1] != ["("]:
-        raise SelectorError(f"{text!r}: 'in' and 'notin' need a list such as (a,b)")
+        raise _malformed(text, "'in' and 'notin' need a list such as (a,b)")
     if tokens[position + 1 : position + 2] == [")"]:
-        raise SelectorError(f"{text!r}: the list after 'in' or 'notin' is empty")
+        raise _malformed(text, "the list after 'in' or 'notin' is empty")
     values: set[str] = set()
     value: str | None = None
-    for end, token in enumerate(tokens[position + 1 :], position + 2):
+    for place in range(position + 1, len(tokens)):
+        token = tokens[place]
         if token in {",", ")"}:
             values.add(value or "")
             value = None
         elif value is None:
             value = _value(token, text)
         else:
-            raise SelectorError(f"{text!r}: expected ',' before {token!r}")
+            raise _malformed(text, f"expected ',' before {_shown(token)}")
         if token == ")":
-            return tuple(sorted(values)), end
-    raise SelectorError(f"{text!r}: the list after 'in' or 'notin' is not closed by ')'")
+            return tuple(sorted(values)), place + 1
+    raise _malformed(text, "the list after 'in' or 'notin' is not closed by ')'")
 
 
-_FIELD_TERM = re.compile(
-    r"\s*([A-Za-z][A-Za-z0-9_.\-\[\]/]*)\s*(!=|==|=)\s*((?:\\[\\,=]|[^=,\\])*?)\s*"
-)
+def _check_length(text: str) -> None:
+    if len(text) > _MOST_CHARACTERS:
+        raise SelectorError(
+            f"is {len(text)} characters long; a selector has at most {_MOST_CHARACTERS}"
+        )
+
+
+def _malformed(text: str, problem: str) -> SelectorError:
+    return SelectorError(f"{_shown(text)}: {problem}")
+
+
+def _shown(text: str) -> str:
+    """Return the text in quotes, cut where it would hide what is said about it."""
+    if len(text) <= _SHOWN_CHARACTERS:
+        return repr(text)
+    return f"{text[:_SHOWN_CHARACTERS]!r}..."
+
+
+# Possessive quantifiers: nothing is ever tried twice.
+_FIELD_TERM = re.compile(r"([A-Za-z][A-Za-z0-9_.\-\[\]/]*+)\s*+(!=|==|=)((?:\\[\\,=]|[^=,\\])*+)")
+_FIELD_TERMS = re.compile(r"(?:^|,)((?:\\.|[^,\\]|\\$)*+)", re.DOTALL)
 
 
 def canonical_field_selector(text: str) -> str:
@@ -201,16 +232,17 @@ def canonical_field_selector(text: str) -> str:
     Terms are `path=value`, `path==value` or `path!=value`, joined by ','; a ',', '=' or '\' in a
     value is written with a backslash. Raises SelectorError when it is malformed.
     """
+    _check_length(text)
     if not text.strip():
         return ""
     terms = set()
-    for term in re.findall(r"(?:^|,)((?:\\.|[^,\\]|\\$)*)", text, re.DOTALL):
-        match = _FIELD_TERM.fullmatch(term)
+    for term in _FIELD_TERMS.findall(text):
+        match = _FIELD_TERM.fullmatch(term.strip())
         if match is None:
             raise SelectorError(
-                f"{term!r} is no field term; use path=value or path!=value, for example "
+                f"{_shown(term)} is no field term; use path=value or path!=value, for example "
                 "metadata.name=web"
             )
         path, operator, value = match.groups()
-        terms.add(f"{path}{'!=' if operator == '!=' else '='}{value}")
+        terms.add(f"{path}{'!=' if operator == '!=' else '='}{value.strip()}")
     return ",".join(sorted(terms))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from watchcache_server.model.label_matcher import LabelMatcher
 from watchcache_server.model.selectors import (
     LabelSelector,
     Requirement,
@@ -105,7 +108,7 @@ def test_label_selector_has_one_form(text: str, canonical: str) -> None:
         pytest.param(
             "Example.com/a=web", "prefix that is no DNS subdomain", id="upper-case prefix"
         ),
-        pytest.param("k" * 64, "is no label key", id="key too long"),
+        pytest.param("k" * 64, "a name part of 64 characters", id="key too long"),
         pytest.param("app=" + "v" * 64, "is no label value", id="value too long"),
         pytest.param("app=.web", "is no label value", id="value begins with a dot"),
         pytest.param("app=wéb", "is no label value", id="value that is not ASCII"),
@@ -198,7 +201,9 @@ LABELS = ("app", "web", "empty", "", "replicas", "5")
 )
 def test_label_selector_matches(text: str, expected: bool) -> None:
     """The terms are joined by AND; `!=` and `notin` also match objects without the key."""
-    assert LabelSelector.parse(text).matches(LABELS) is expected
+    selector = LabelSelector.parse(text)
+    assert selector.matches(LABELS) is expected
+    assert LabelMatcher(selector).matches(LABELS) is expected
 
 
 @pytest.mark.parametrize("value", ["9223372036854775808", "9" * 30, "", "-1", "+6", "٣"])
@@ -217,6 +222,94 @@ def test_negated_terms_are_opposites(requirement: Requirement, labels: dict[str,
     if requirement.operator in opposite:
         other = requirement._replace(operator=opposite[requirement.operator])
         assert requirement.matches(flat) is not other.matches(flat)
+
+
+# Few keys and values, so that terms meet each other and the labels.
+few_keys = st.sampled_from(("a", "b"))
+few_values = st.sampled_from(("", "1", "2", "3", "x"))
+few_requirements = st.one_of(
+    st.builds(
+        Requirement,
+        few_keys,
+        st.sampled_from(("in", "notin")),
+        st.sets(few_values, min_size=1).map(lambda found: tuple(sorted(found))),
+    ),
+    st.builds(Requirement, few_keys, st.sampled_from(("exists", "absent")), st.just(())),
+    st.builds(Requirement, few_keys, st.sampled_from(("gt", "lt")), st.sampled_from("123")),
+).map(lambda found: found._replace(values=tuple(found.values)))
+
+
+@given(found=st.lists(few_requirements, max_size=4), labels=st.dictionaries(few_keys, few_values))
+def test_the_matcher_and_the_terms_agree(found: list[Requirement], labels: dict[str, str]) -> None:
+    """Terms brought together by key match what each of them by itself matches."""
+    selector = LabelSelector(tuple(sorted(found)))
+    flat = tuple(text for pair in sorted(labels.items()) for text in pair)
+    assert LabelMatcher(selector).matches(flat) is selector.matches(flat)
+
+
+# Selectors from anybody
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(",".join(f"k{n} in (a,b)" for n in range(4000)), id="many sets"),
+        pytest.param(f"k in ({','.join(f'v{n}' for n in range(9000))})", id="a large set"),
+        pytest.param(",".join(f"!k{n}" for n in range(8000)), id="many keys"),
+        pytest.param(" " * 60_000, id="spaces"),
+    ],
+)
+def test_a_large_label_selector_is_read_in_no_time(text: str) -> None:
+    """The event loop is not held up."""
+    selector = LabelSelector.parse(text)
+    assert LabelMatcher(selector).matches(("k1", "a")) is selector.matches(("k1", "a"))
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("a=b," * 12_000 + "((", id="malformed at the end"),
+        pytest.param("(" * 60_000, id="malformed at the start"),
+        pytest.param("k" * 60_000, id="a long key"),
+        pytest.param("k=" + "v" * 60_000, id="a long value"),
+        pytest.param("k " + "v" * 60_000, id="a long operator"),
+        pytest.param("k in (" + "a," * 20_000 + "a b", id="a set without an end"),
+    ],
+)
+def test_a_large_label_selector_is_refused_in_no_time(text: str) -> None:
+    """An error says what is wrong, not all that was sent."""
+    with pytest.raises(SelectorError) as caught:
+        LabelSelector.parse(text)
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("a=" + " " * 60_000 + "\\", id="spaces in a value"),
+        pytest.param(" " * 60_000 + "!", id="spaces before a path"),
+        pytest.param("a" + " " * 60_000 + "!", id="spaces behind a path"),
+        pytest.param("a" * 60_000, id="a long path"),
+        pytest.param("," * 60_000, id="commas"),
+        pytest.param("\\" * 60_000, id="backslashes"),
+        pytest.param("a=b," * 12_000 + "!", id="malformed at the end"),
+    ],
+)
+def test_a_large_field_selector_is_refused_in_no_time(text: str) -> None:
+    """The event loop is not held up, and an error says what is wrong, not all that was sent."""
+    with pytest.raises(SelectorError) as caught:
+        canonical_field_selector(text)
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("parse", [LabelSelector.parse, canonical_field_selector])
+def test_a_selector_has_a_largest_length(parse: Callable[[str], object]) -> None:
+    """It is what an API server would not read either; the error says both lengths."""
+    with pytest.raises(SelectorError, match="65537 characters long; a selector has at most 65536"):
+        parse("a=" + "b" * 65_535)
 
 
 # Field selectors
