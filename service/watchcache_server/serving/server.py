@@ -87,9 +87,17 @@ class GrpcServer:
         credentials = _credentials(self._settings)
         for address in self._settings.listen:
             self.addresses.append(self._bind(check_address(address), credentials))
-        await self._server.start()
+        await self._start()
         self.is_serving = True
         await self._set_health(health_pb2.HealthCheckResponse.SERVING)
+
+    async def _start(self) -> None:
+        # A server whose start was cancelled midway cannot be stopped any more: it is let start.
+        starting = asyncio.ensure_future(self._server.start())
+        try:
+            await asyncio.shield(starting)
+        finally:
+            await starting
 
     def _bind(self, address: str, credentials: grpc.ServerCredentials | None) -> str:
         if address.startswith("unix:"):
