@@ -324,7 +324,11 @@ def reset(transport: asyncio.BaseTransport | None) -> None:
     """End a connection with a TCP reset."""
     if transport is None:
         return
-    connection = transport.get_extra_info("socket")
+    try:
+        connection = transport.get_extra_info("socket")
+    except AttributeError:
+        # Closed twice, a TLS transport of asyncio has let go of its connection: it is over.
+        return
     if connection is not None:
         with contextlib.suppress(OSError):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

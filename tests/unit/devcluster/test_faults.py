@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from tests.unit.devcluster.calls import Caller, calling
-from watchcache_devcluster import DevCluster, Fault, FaultSet
+from watchcache_devcluster import DevCluster, Fault, FaultSet, server
 from watchcache_devcluster.requests import RequestInfo
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
@@ -355,4 +355,24 @@ class TestOthers:
         """Kept-alive connections are reset too; the next request opens another."""
         assert (await caller.call("GET", "/version"))[0] == 200
         assert devcluster.drop_connections() == 1
+        assert (await caller.call("GET", "/version"))[0] == 200
+
+    async def test_a_connection_that_is_closing_is_no_obstacle(
+        self, devcluster: DevCluster, caller: Caller, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A restart goes through though a TLS connection, closed twice, can tell nothing more."""
+        struck: list[asyncio.BaseTransport | None] = []
+        reset = server.reset
+
+        def close_before(transport: asyncio.BaseTransport | None) -> None:
+            assert transport is not None
+            transport.close()
+            transport.close()
+            struck.append(transport)
+            reset(transport)
+
+        monkeypatch.setattr(server, "reset", close_before)
+        assert (await caller.call("GET", "/version"))[0] == 200
+        await devcluster.restart()
+        assert len(struck) == 1
         assert (await caller.call("GET", "/version"))[0] == 200
