@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -338,6 +339,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             reader.catch_up()
 
 
+@pytest.mark.timeout(300)
 def test_readers_hold_what_passes_their_filter() -> None:
     """However slow, filtered or interrupted, a reader at the present holds what it should."""
     run_state_machine_as_test(
