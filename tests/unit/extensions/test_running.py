@@ -126,7 +126,7 @@ async def test_an_outage_empties_no_store() -> None:
 
 
 async def test_a_successor_that_is_refused_is_not_waited_for() -> None:
-    """What the spec no longer asks for ends; that it is not allowed is the state of what it does."""
+    """What the spec no longer asks for ends; what it does ask for says that it is not allowed."""
     async with running() as world:
         extension = await world.live(pods("team-a"))
         old = only(extension)
