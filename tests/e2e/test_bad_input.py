@@ -84,6 +84,16 @@ BAD_SPECS: dict[str, tuple[Spec, str, str]] = {
         "spec.content.manifests[0]",
         "kind: Deployment",
     ),
+    "long kind": (
+        content(b"apiVersion: v1\nkind: " + b"K" * 900_000 + b"\nmetadata: {name: a}"),
+        "spec.content.manifests[0]",
+        "at most 63",
+    ),
+    "kind is no word": (
+        resources(Item(kind="Dep loyment")),
+        "spec.resources.items[0].kind",
+        "letters and digits",
+    ),
     "no apiVersion": (
         content(b"kind: Pod\nmetadata: {name: a}"),
         "spec.content.manifests[0]",
@@ -360,9 +370,11 @@ async def test_a_read_that_cannot_be_answered_says_why(
     error = await refused(stub.GetObject(pb.GetObjectRequest(**registered, key=unwatched)))
     assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert "add it to the spec" in (error.details() or "")
-    nameless = event_pb2.ObjectKey(resource="pods")
+    nameless = event_pb2.ObjectKey(resource="Pods!" * 1000, namespace="_" * 1000)
     error = await refused(stub.GetObject(pb.GetObjectRequest(**registered, key=nameless)))
-    assert "key.name" in violations(error)
+    found = violations(error)
+    assert set(found) == {"key.resource", "key.namespace", "key.name"}
+    assert "is 5000 characters long; a DNS subdomain has at most 253" in found["key.resource"]
 
 
 async def test_kinds_that_cannot_be_watched_are_a_state_not_an_error(
@@ -405,3 +417,26 @@ async def test_a_message_over_the_limit_is_refused(
     )
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert (await stub.ListClusters(pb.ListClustersRequest())).clusters[0].name == "hub"
+
+
+MALFORMED = {
+    "garbage": b"\x8f\x00\xff\xff garbage",
+    "a field that ends early": b"\x0a\xff\xff\xff\x0f",
+    "text that is not UTF-8": b"\x0a\x02\xff\xfe",
+}
+
+
+@pytest.mark.parametrize("method", ["Register", "Watch"])
+@pytest.mark.parametrize("request_bytes", MALFORMED.values(), ids=MALFORMED)
+async def test_a_request_that_is_no_message_is_refused(
+    service: ServiceProcess, method: str, request_bytes: bytes
+) -> None:
+    """Bytes that are no such message are INVALID_ARGUMENT with details, as any other bad input."""
+    path = f"/watchcache.v1alpha1.WatchCacheService/{method}"
+    async with grpc.aio.insecure_channel(service.address) as channel:
+        if method == "Watch":
+            error = await refused(channel.unary_stream(path)(request_bytes))
+        else:
+            error = await refused(channel.unary_unary(path)(request_bytes))
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "watchcache.v1alpha1" in violations(error)["request"]

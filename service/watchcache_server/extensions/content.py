@@ -17,6 +17,7 @@ from watchcache_server.model.errors import FieldViolation, InvalidRequestError
 from watchcache_server.model.names import (
     dns_label_problem,
     dns_subdomain_problem,
+    kind_problem,
     path_segment_problem,
 )
 from watchcache_server.model.specs import ResourceWatch
@@ -198,6 +199,9 @@ def _reference(value: Any, default_namespace: str) -> _Reference | str:
         return "has no apiVersion; add it, for example apiVersion: apps/v1"
     if not isinstance(kind, str) or not kind:
         return "has no kind; add it, for example kind: Deployment"
+    problem = kind_problem(kind)
+    if problem:
+        return f"kind {problem}"
     metadata = value.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     name, namespace = metadata.get("name"), metadata.get("namespace")
@@ -210,8 +214,6 @@ def _reference(value: Any, default_namespace: str) -> _Reference | str:
     problem = dns_label_problem(namespace)
     if problem:
         return f"{kind} {name}: metadata.namespace {problem}"
-    if not kind.isascii() or not kind.isalnum():
-        return f"{kind!r} is no kind; use letters and digits"
     group, slash, version = api_version.rpartition("/")
     if dns_label_problem(version) or (slash and dns_subdomain_problem(group)):
         return f"{kind} {name}: apiVersion {api_version!r} is neither VERSION nor GROUP/VERSION"

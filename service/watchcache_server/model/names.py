@@ -7,6 +7,7 @@ import re
 __all__ = [
     "dns_label_problem",
     "dns_subdomain_problem",
+    "kind_problem",
     "path_segment_problem",
     "qualified_name_problem",
 ]
@@ -41,6 +42,17 @@ def dns_subdomain_problem(value: str) -> str | None:
             f"{value!r} is no DNS subdomain; use lower-case letters, digits, '-' and '.', "
             "with a letter or digit at both ends of each part"
         )
+    return None
+
+
+def kind_problem(value: str) -> str | None:
+    """Say what keeps `value` from being a kind, such as "Deployment"; None when it can be one."""
+    if not value:
+        return "is required"
+    if len(value) > 63:
+        return f"is {len(value)} characters long; a kind has at most 63"
+    if not value.isascii() or not value.isalnum():
+        return f"{value!r} is no kind; use letters and digits"
     return None
 
 

@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
+from watchcache_server.model.errors import InvalidRequestError
 from watchcache_server.observability.reporting import Reporter
 from watchcache_server.serving.errors import internal_status, status_of
 from watchcache_server.serving.writing import Writer
@@ -51,14 +52,15 @@ class Boundary:
     ) -> Handler:
         """Return the handler of a method with one answer."""
 
-        async def handle(request: Any, context: Context) -> bytes:
-            answer = await self._run(name, "unary", context, method(request))
-            message: bytes = answer.SerializeToString()
+        async def answer(request: bytes) -> bytes:
+            message = await method(_parse(request_type, request))
+            return message.SerializeToString()
+
+        async def handle(request: bytes, context: Context) -> bytes:
+            message: bytes = await self._run(name, "unary", context, answer(request))
             return message
 
-        return grpc.unary_unary_rpc_method_handler(
-            handle, request_deserializer=request_type.FromString
-        )
+        return grpc.unary_unary_rpc_method_handler(handle)
 
     def stream(
         self,
@@ -68,13 +70,14 @@ class Boundary:
     ) -> Handler:
         """Return the handler of a method that streams messages, which are bytes already."""
 
-        async def handle(request: Any, context: Context) -> None:
-            writer = _ContextWriter(context, name, self._reporter)
-            await self._run(name, "server_stream", context, method(request, writer))
+        async def serve(request: bytes, writer: Writer) -> None:
+            await method(_parse(request_type, request), writer)
 
-        return grpc.unary_stream_rpc_method_handler(
-            handle, request_deserializer=request_type.FromString
-        )
+        async def handle(request: bytes, context: Context) -> None:
+            writer = _ContextWriter(context, name, self._reporter)
+            await self._run(name, "server_stream", context, serve(request, writer))
+
+        return grpc.unary_stream_rpc_method_handler(handle)
 
     async def wait_idle(self, seconds: float) -> None:
         """Wait until no RPC runs, but no longer than so many seconds."""
@@ -114,3 +117,15 @@ class Boundary:
             self._reporter.rpc_handled(name, kind, code, time.monotonic() - started)
         await context.abort(status.code, status.details, status.trailing_metadata)
         raise AssertionError("abort always raises")
+
+
+def _parse(request_type: type[Message], request: bytes) -> Message:
+    """Read a request here, since what gRPC would say of a malformed one has no details."""
+    try:
+        return request_type.FromString(request)
+    except DecodeError as error:
+        raise InvalidRequestError.of(
+            "request",
+            f"is no {request_type.DESCRIPTOR.full_name}, or not in protobuf's encoding; text has "
+            "to be UTF-8",
+        ) from error

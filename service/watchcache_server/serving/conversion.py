@@ -16,7 +16,7 @@ from watchcache.v1alpha1 import event_pb2, extension_pb2, watch_cache_service_pb
 from watchcache_server.extensions.content import watches_of
 from watchcache_server.informer.filters import Filter
 from watchcache_server.model.errors import FieldViolation, InvalidRequestError
-from watchcache_server.model.names import dns_label_problem, dns_subdomain_problem
+from watchcache_server.model.names import dns_label_problem, dns_subdomain_problem, kind_problem
 from watchcache_server.model.selectors import (
     LabelSelector,
     SelectorError,
@@ -231,8 +231,8 @@ def _resource_watch(
         )
     elif item.resource:
         checker.check(f"{field}.resource", dns_subdomain_problem(item.resource))
-    elif not item.kind.isascii() or not item.kind.isalnum():
-        checker.refuse(f"{field}.kind", f"{item.kind!r} is no kind; use letters and digits")
+    else:
+        checker.check(f"{field}.kind", kind_problem(item.kind))
     for index, namespace in enumerate(item.namespaces):
         checker.check(f"{field}.namespaces[{index}]", dns_label_problem(namespace))
     label_selector = field_selector = ""

@@ -130,7 +130,9 @@ def _cut(text: str) -> str:
     encoded = text.encode(errors="replace")
     if len(encoded) <= _TEXT_BYTES:
         return text
-    return encoded[: _TEXT_BYTES - 3].decode(errors="ignore") + "..."
+    # What is wrong stands at the start, and often the mend at the end.
+    head, tail = encoded[: _TEXT_BYTES * 2 // 3], encoded[5 - _TEXT_BYTES // 3 :]
+    return f"{head.decode(errors='ignore')} ... {tail.decode(errors='ignore')}"
 
 
 def _status(

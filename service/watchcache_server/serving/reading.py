@@ -30,7 +30,11 @@ from watchcache_server.model.errors import (
     NotSyncedError,
     ObjectNotFoundError,
 )
-from watchcache_server.model.names import path_segment_problem
+from watchcache_server.model.names import (
+    dns_label_problem,
+    dns_subdomain_problem,
+    path_segment_problem,
+)
 from watchcache_server.model.states import SourceState
 from watchcache_server.serving.conversion import (
     extension_key,
@@ -75,14 +79,7 @@ class Reading:
         extension = self._registry.get(extension_key(request.namespace, request.name))
         view = view_of(request.view)
         key = request.key
-        violations = []
-        if not key.resource:
-            violations.append(FieldViolation("key.resource", "is required: the plural name"))
-        problem = path_segment_problem(key.name)
-        if problem is not None:
-            violations.append(FieldViolation("key.name", problem))
-        if violations:
-            raise InvalidRequestError(violations)
+        _check_key(key)
         cluster = key.cluster or self._default_cluster
         sources, found = extension.store.find(
             cluster, key.group, key.resource, key.namespace, key.name
@@ -119,6 +116,21 @@ class Reading:
             response.objects.append(event_pb2.Object.FromString(encoded))
             last = extension.store.position(found)
         return response
+
+
+def _check_key(key: event_pb2.ObjectKey) -> None:
+    """Raise InvalidRequestError when there can be no such object."""
+    problems = {
+        "key.group": key.group and dns_subdomain_problem(key.group),
+        "key.resource": dns_subdomain_problem(key.resource)
+        if key.resource
+        else "is required: the plural name, such as pods",
+        "key.namespace": key.namespace and dns_label_problem(key.namespace),
+        "key.name": path_segment_problem(key.name),
+    }
+    violations = [FieldViolation(field, text) for field, text in problems.items() if text]
+    if violations:
+        raise InvalidRequestError(violations)
 
 
 async def _objects(

@@ -7,6 +7,7 @@ import pytest
 from watchcache_server.model.names import (
     dns_label_problem,
     dns_subdomain_problem,
+    kind_problem,
     path_segment_problem,
     qualified_name_problem,
 )
@@ -107,4 +108,21 @@ def test_path_segment(value: str, problem: str | None) -> None:
 def test_qualified_name(value: str, problem: str | None) -> None:
     """Keys of labels: a name, with or without a prefix."""
     found = qualified_name_problem(value)
+    assert found is None if problem is None else problem in (found or "")
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        pytest.param("Deployment", None, id="plain"),
+        pytest.param("K" * 63, None, id="longest"),
+        pytest.param("", "is required", id="empty"),
+        pytest.param("K" * 64, "is 64 characters long", id="too long"),
+        pytest.param("Deploy ment", "is no kind", id="space"),
+        pytest.param("Déploiement", "is no kind", id="not ASCII"),
+    ],
+)
+def test_kind(value: str, problem: str | None) -> None:
+    """Kinds are words of letters and digits."""
+    found = kind_problem(value)
     assert found is None if problem is None else problem in (found or "")
