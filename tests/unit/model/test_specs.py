@@ -263,6 +263,13 @@ def test_same_entries_on_two_clusters_do_not_overlap() -> None:
     assert overlap(found[0], found[1]), "overlap is asked of sources of one type only"
 
 
+def test_sources_in_two_namespaces_do_not_overlap() -> None:
+    """Asked of two sources by themselves, as a store does when discovery has named them."""
+    first, second = source_spec(namespace="a"), source_spec(namespace="b")
+    assert not overlap(first, second)
+    assert overlap(first, source_spec())
+
+
 # Properties of sources
 
 
