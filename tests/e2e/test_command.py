@@ -144,6 +144,8 @@ async def test_two_signals_end_it_at_once(endpoint: Endpoint, tmp_path: Path) ->
     await asyncio.to_thread(service.start)
     process = service.process
     assert process is not None
-    for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+    process.send_signal(signal.SIGSTOP)
+    await asyncio.to_thread(os.waitid, os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
         process.send_signal(number)
     assert await asyncio.to_thread(process.wait, _LIMIT_SECONDS) == 130
