@@ -207,6 +207,8 @@ def _reference(value: Any, default_namespace: str) -> _Reference | str:
     name, namespace = metadata.get("name"), metadata.get("namespace")
     if not isinstance(name, str) or not name:
         return f"{kind} has no metadata.name; add it (generateName is not enough)"
+    if not name.isprintable():
+        return f"{kind}: metadata.name {name!r} has characters that no name can have"
     problem = path_segment_problem(name)
     if problem:
         return f"{kind}: metadata.name {problem}"

@@ -127,9 +127,10 @@ def _precondition(kind: str, subject: str, text: str) -> error_details_pb2.Preco
 
 
 def _cut(text: str) -> str:
+    """Return what fits of a text, in characters that can be sent."""
     encoded = text.encode(errors="replace")
     if len(encoded) <= _TEXT_BYTES:
-        return text
+        return encoded.decode()
     # What is wrong stands at the start, and often the mend at the end.
     head, tail = encoded[: _TEXT_BYTES * 2 // 3], encoded[5 - _TEXT_BYTES // 3 :]
     return f"{head.decode(errors='ignore')} ... {tail.decode(errors='ignore')}"
