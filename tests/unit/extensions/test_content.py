@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -97,6 +98,19 @@ WRONG = {
     "no metadata": ("apiVersion: v1\nkind: Pod", "no metadata.name"),
     "a name with a slash": (manifest("Pod", "a/b"), "metadata.name"),
     "a bad namespace": (manifest("Pod", "a", "A_B"), "metadata.namespace"),
+    "a name of half a letter": (
+        '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a\\ud800"}}',
+        "no name can have",
+    ),
+    "a kind of half a letter": (
+        '{"apiVersion": "v1", "kind": "\\ud800", "metadata": {"name": "a b"}}',
+        "is no kind",
+    ),
+    "a kind with a slash": (manifest("Pod/x", "a"), "is no kind"),
+    "a group that is none": (manifest("Pod", "a", api_version="Apps!/v1"), "apiVersion"),
+    "a version that is none": (manifest("Pod", "a", api_version="apps/V_1"), "apiVersion"),
+    "no group": (manifest("Pod", "a", api_version="/v1"), "apiVersion"),
+    "a metadata that is text": ("apiVersion: v1\nkind: Pod\nmetadata: a", "no metadata.name"),
     "two slashes": (manifest("Pod", "a", api_version="a/b/c"), "apiVersion"),
     "a key that is no text": ("? [a]\n: 1", "key is not text"),
     "a key twice": ("kind: A\nkind: B", "twice"),
@@ -121,6 +135,42 @@ def test_what_is_wrong_is_named(name: str) -> None:
     assert caught.value.reason == "INVALID_MANIFESTS"
     assert words in str(caught.value)
     assert all(v.field.startswith("spec.content.manifests") for v in caught.value.violations)
+
+
+def test_a_name_that_a_selector_would_misread_is_not_selected_upstream() -> None:
+    """Some kinds allow commas and equals signs in names; those are picked out here."""
+    for name in ("a,metadata.namespace=kube-system", "a=b"):
+        (watch,) = read(manifest("ClusterRole", f"'{name}'"), only=True)
+        assert (watch.field_selector, watch.names) == ("", (("team-a", name),))
+
+
+def test_lists_of_nothing_are_read_in_no_time() -> None:
+    """A few kilobytes of aliases can stand for billions of empty Lists."""
+    row = ", ".join(["*e"] * 500)
+    rows = ", ".join(["*r"] * 500)
+    text = (
+        "kind: List\nitems:\n- &e {kind: List, items: []}\n"
+        f"- &r {{kind: List, items: [{row}]}}\n- &s {{kind: List, items: [{rows}]}}\n- *s\n"
+    )
+    began = time.monotonic()
+    with pytest.raises(InvalidRequestError, match="more than 1000 Lists and empty documents"):
+        read(text, limit=1000)
+    assert time.monotonic() - began < 20.0
+
+
+def test_empty_documents_count() -> None:
+    """Hundreds of thousands of them fit into a spec."""
+    with pytest.raises(InvalidRequestError, match="more than 100 Lists and empty documents"):
+        read("---\n" * 102)
+
+
+def test_many_keys_are_compared_in_no_time() -> None:
+    """A JSON object with tens of thousands of keys, one of them twice at the end."""
+    keys = ", ".join(f'"k{number}": 0' for number in range(60_000))
+    began = time.monotonic()
+    with pytest.raises(InvalidRequestError, match="'k0' appears twice"):
+        read("{" + keys + ', "k0": 1}')
+    assert time.monotonic() - began < 20.0
 
 
 def test_every_wrong_object_is_named() -> None:

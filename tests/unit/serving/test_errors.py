@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 
+from watchcache_server.model import errors
 from watchcache_server.model.errors import (
     ExtensionNotFoundError,
     FieldViolation,
@@ -16,85 +19,207 @@ from watchcache_server.model.errors import (
     ServiceAccountGoneError,
     ServiceDrainingError,
     ServiceError,
+    SettingsError,
 )
 from watchcache_server.serving.errors import RpcStatus, internal_status, status_of
 
-TABLE: dict[str, tuple[ServiceError, grpc.StatusCode, str]] = {
+Code = grpc.StatusCode
+
+# name: error, code, reason, the kind of the other detail, words in it
+STATUSES: dict[str, tuple[ServiceError, Code, str, str, str]] = {
     "a broken rule": (
-        InvalidRequestError.of("spec", "is wrong"),
-        grpc.StatusCode.INVALID_ARGUMENT,
+        InvalidRequestError.of("spec.ttl", "is too short; use 1 s"),
+        Code.INVALID_ARGUMENT,
+        "INVALID_REQUEST",
         "BadRequest",
+        "spec.ttl",
+    ),
+    "a rule with a reason of its own": (
+        InvalidRequestError.of("spec", "is too large", reason="SPEC_TOO_LARGE"),
+        Code.INVALID_ARGUMENT,
+        "SPEC_TOO_LARGE",
+        "BadRequest",
+        "too large",
     ),
     "no extension": (
-        ExtensionNotFoundError("a", "b"),
-        grpc.StatusCode.NOT_FOUND,
+        ExtensionNotFoundError("team-a", "shop"),
+        Code.NOT_FOUND,
+        "EXTENSION_NOT_FOUND",
         "ResourceInfo",
+        "team-a/shop",
     ),
-    "no object": (ObjectNotFoundError("pods a"), grpc.StatusCode.NOT_FOUND, "ResourceInfo"),
+    "an extension that ended": (
+        ExtensionNotFoundError("team-a", "shop", why="TTL_EXPIRED"),
+        Code.NOT_FOUND,
+        "EXTENSION_TTL_EXPIRED",
+        "ResourceInfo",
+        "ttl ran out",
+    ),
+    "no object": (
+        ObjectNotFoundError("pods web: there is none"),
+        Code.NOT_FOUND,
+        "OBJECT_NOT_FOUND",
+        "ResourceInfo",
+        "pods web",
+    ),
     "not synced yet": (
-        NotSyncedError("pods", "loads", is_transient=True),
-        grpc.StatusCode.UNAVAILABLE,
+        NotSyncedError("pods", "the informer is syncing", is_transient=True),
+        Code.UNAVAILABLE,
+        "NOT_SYNCED",
         "RetryInfo",
+        "retry_delay",
     ),
     "not to be synced": (
-        NotSyncedError("pods", "forbidden", is_transient=False),
-        grpc.StatusCode.FAILED_PRECONDITION,
+        NotSyncedError("pods", "needs list", is_transient=False),
+        Code.FAILED_PRECONDITION,
+        "NOT_SYNCED",
         "PreconditionFailure",
+        "needs list",
     ),
     "no ServiceAccount": (
-        ServiceAccountGoneError("hub", "a", "b"),
-        grpc.StatusCode.FAILED_PRECONDITION,
+        ServiceAccountGoneError("hub", "team-a", "shop"),
+        Code.FAILED_PRECONDITION,
+        "SERVICE_ACCOUNT_GONE",
         "PreconditionFailure",
+        "serviceaccount team-a/shop in cluster hub",
     ),
     "a limit": (
-        LimitExceededError("streams", "too many", setting="max_subscriptions"),
-        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        LimitExceededError("Watch streams", "5 are open", setting="max_subscriptions"),
+        Code.RESOURCE_EXHAUSTED,
+        "LIMIT_EXCEEDED",
         "QuotaFailure",
+        "5 are open",
     ),
-    "a stop": (ServiceDrainingError(), grpc.StatusCode.UNAVAILABLE, "RetryInfo"),
+    "a stop": (
+        ServiceDrainingError(),
+        Code.UNAVAILABLE,
+        "DRAINING",
+        "RetryInfo",
+        "retry_delay",
+    ),
 }
 
 
-def unpacked(status: RpcStatus) -> tuple[status_pb2.Status, error_details_pb2.ErrorInfo]:
-    """Return the rich status and its ErrorInfo."""
-    ((key, value),) = status.trailing_metadata
-    assert key == "grpc-status-details-bin"
-    rich = status_pb2.Status.FromString(value)
-    info = error_details_pb2.ErrorInfo()
-    assert rich.details[0].Unpack(info)
-    return rich, info
+def read(status: RpcStatus) -> tuple[error_details_pb2.ErrorInfo, list[Any]]:
+    """Return the one ErrorInfo and the other details."""
+    ((name, trailer),) = status.trailing_metadata
+    assert name == "grpc-status-details-bin"
+    whole = status_pb2.Status.FromString(trailer)
+    assert (whole.code, whole.message) == (status.code.value[0], status.details)
+    infos, others = [], []
+    for packed in whole.details:
+        kind = getattr(error_details_pb2, packed.TypeName().rpartition(".")[2])
+        detail = kind()
+        assert packed.Unpack(detail)
+        (infos if kind is error_details_pb2.ErrorInfo else others).append(detail)
+    (info,) = infos
+    assert info.domain == "watchcache"
+    return info, others
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_each_error_has_its_code_and_detail(name: str) -> None:
-    """Code and message are the same in both places, and the reason is the error's own."""
-    error, code, detail = TABLE[name]
+def told(error: Exception) -> RpcStatus:
+    """Return the status of an error that a caller is told of."""
     status = status_of(error)
     assert status is not None
-    rich, info = unpacked(status)
-    assert (status.code, rich.code, rich.message) == (code, code.value[0], status.details)
-    assert (info.domain, info.reason) == ("watchcache", error.reason)
-    (kind,) = [each.type_url.rpartition(".")[2] for each in rich.details[1:]]
-    assert kind == detail
+    return status
+
+
+@pytest.mark.parametrize("name", STATUSES)
+def test_each_error_has_its_code_and_detail(name: str) -> None:
+    """Exactly one ErrorInfo with a stable reason, and one detail of the kind that helps."""
+    error, code, reason, kind, words = STATUSES[name]
+    status = told(error)
+    assert (status.code, status.details) == (code, str(error))
+    info, (detail,) = read(status)
+    assert info.reason == reason
+    assert type(detail).__name__ == kind
+    assert words in str(detail)
+
+
+def test_every_error_that_callers_are_told_of_is_in_the_table() -> None:
+    """But for those that never reach one."""
+    causes = {
+        found
+        for name in errors.__all__
+        if isinstance(found := getattr(errors, name), type) and issubclass(found, ServiceError)
+    }
+    told_of = {type(error) for error, *_ in STATUSES.values()}
+    assert causes - told_of == {ServiceError, SettingsError}
+
+
+def test_facts_for_programs_are_in_the_error_info() -> None:
+    """Which extension, which setting."""
+    info, _ = read(told(ExtensionNotFoundError("team-a", "shop")))
+    assert dict(info.metadata) == {"extension": "team-a/shop"}
+    info, _ = read(told(LimitExceededError("a", "b", setting="max_sources")))
+    assert dict(info.metadata) == {"setting": "max_sources"}
+
+
+FAULTS = {
+    "any": RuntimeError("secret"),
+    "a limit of ours": TimeoutError(),
+    "settings": SettingsError("secret path"),
+    "unnamed": ServiceError("secret"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_of_ours_has_no_status_of_its_own(name: str) -> None:
+    """Nothing of what went wrong is told, and anything unknown counts as such."""
+    assert status_of(FAULTS[name]) is None
 
 
 def test_a_fault_of_ours_tells_its_number_alone() -> None:
-    """Nothing of what went wrong is told, and anything unknown counts as such."""
-    assert status_of(ValueError("secret")) is None
-    status = internal_status("abc")
-    _, info = unpacked(status)
-    assert (status.code, info.metadata["incident"]) == (grpc.StatusCode.INTERNAL, "abc")
+    """Under which it is in the log."""
+    status = internal_status("abc123")
+    assert status.code is Code.INTERNAL
+    info, others = read(status)
+    assert (info.reason, dict(info.metadata), others) == ("INTERNAL", {"incident": "abc123"}, [])
+    assert "abc123" in status.details
 
 
-def test_no_status_outgrows_a_header() -> None:
-    """Long texts are cut in the middle, and of many violations the first ones are told."""
-    long = "start " + "ä" * 5000 + " end"
-    violations = [FieldViolation(f"f{number}", long) for number in range(100)]
-    status = status_of(InvalidRequestError(violations))
-    assert status is not None
+LARGE: dict[str, ServiceError] = {
+    "many violations": InvalidRequestError(
+        [FieldViolation(f"spec.resources.items[{n}].name", "is wrong " * 20) for n in range(1000)]
+    ),
+    "one long violation": InvalidRequestError.of("field" * 1000, "x" * 1_000_000),
+    "letters of many bytes": InvalidRequestError.of("spec", "ä€𝄞" * 10_000),
+    "half a letter": InvalidRequestError.of("spec", "\ud800 is no text"),
+    "many halves": InvalidRequestError.of("spec", "\udcff" * 10_000),
+    "a long name": ExtensionNotFoundError("n" * 63, "x" * 253),
+    "a long object": ObjectNotFoundError("x" * 100_000),
+    "a long limit": LimitExceededError("s" * 100_000, "d" * 100_000, setting="a"),
+    "a long state": NotSyncedError("s" * 100_000, "d" * 100_000, is_transient=False),
+    "many clusters": ServiceAccountGoneError(", ".join(["cluster"] * 1000), "team-a", "shop"),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_no_status_outgrows_a_header(name: str) -> None:
+    """Peers take 8 KiB of trailers: the message percent-encoded, and the details in base64."""
+    status = told(LARGE[name])
+    message = sum(
+        1 if 0x20 <= byte <= 0x7E and byte != 0x25 else 3 for byte in status.details.encode()
+    )
+    ((_, trailer),) = status.trailing_metadata
+    assert message + len(trailer) * 4 / 3 < 7800
+    read(status)
+
+
+def test_long_texts_are_cut_in_the_middle() -> None:
+    """What is wrong stands at the start, and the mend at the end."""
+    status = told(InvalidRequestError.of("f0", "start " + "ä" * 5000 + " end"))
     assert status.details.startswith("f0: start")
     assert status.details.endswith("end")
-    assert len(status.details.encode()) < 1000
-    assert len(status.trailing_metadata[0][1]) < 6000
-    _, info = unpacked(status)
-    assert info.metadata["violations"] == "100"
+    assert 500 < len(status.details.encode()) <= 600
+
+
+def test_violations_that_do_not_fit_are_counted() -> None:
+    """The first are told in full, and how many there are."""
+    status = told(LARGE["many violations"])
+    info, (bad,) = read(status)
+    assert info.metadata["violations"] == "1000"
+    assert 5 < len(bad.field_violations) < 1000
+    assert bad.field_violations[0].description == "is wrong " * 20
+    few, _ = read(told(InvalidRequestError.of("a", "b")))
+    assert not few.metadata

@@ -1,0 +1,228 @@
+"""Rules of the boundary around every RPC, over a connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import pytest
+
+from tests.unit.extensions.world import Recorder
+from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
+from watchcache_server.model.errors import InvalidRequestError
+from watchcache_server.serving.boundary import Boundary
+from watchcache_server.serving.writing import PatientWriter, Writer
+
+Request, Answer = pb.ListClustersRequest, pb.ListClustersResponse
+_LIMIT_SECONDS = 20.0
+
+
+class Served:
+    """A server whose methods a test writes, and a client of it."""
+
+    def __init__(self) -> None:
+        self.reporter: Any = Recorder()
+        self.boundary = Boundary(self.reporter)
+        self.channel: Any = None
+
+    @asynccontextmanager
+    async def serving(
+        self,
+        unary: Callable[[Any], Awaitable[Any]] | None = None,
+        stream: Callable[[Any, Writer], Awaitable[None]] | None = None,
+    ) -> AsyncIterator[None]:
+        """Serve these methods."""
+        handlers: dict[str, Any] = {}
+        if unary is not None:
+            handlers["Ask"] = self.boundary.unary("Ask", unary, Request)
+        if stream is not None:
+            handlers["Follow"] = self.boundary.stream("Follow", stream, Request)
+        server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t.T", handlers),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        # A window of fixed size, so that a reader who takes nothing is noticed soon.
+        options = [("grpc.http2.bdp_probe", 0)]
+        self.channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=options)
+        try:
+            yield
+        finally:
+            await self.channel.close()
+            await server.stop(0)
+
+    async def ask(self) -> Any:
+        """Call the unary method."""
+        return await self.channel.unary_unary(
+            "/t.T/Ask", Request.SerializeToString, Answer.FromString
+        )(Request())
+
+    def follow(self) -> Any:
+        """Call the streaming method."""
+        return self.channel.unary_stream("/t.T/Follow", Request.SerializeToString)(Request())
+
+    def handled(self) -> list[Any]:
+        """Return how RPCs ended."""
+        return [code for _, _, code, _ in self.reporter.of("rpc_handled")]
+
+
+async def exhaust(call: Any) -> None:
+    """Read a stream to its end."""
+    while await call.read() is not grpc.aio.EOF:
+        pass
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(_LIMIT_SECONDS):
+        while not condition():  # noqa: ASYNC110 (a condition of whoever serves)
+            await asyncio.sleep(0.005)
+
+
+async def test_an_answer_is_passed_on_and_counted() -> None:
+    """With its code and its time."""
+    served = Served()
+
+    async def answer(request: Any) -> Any:
+        assert isinstance(request, Request)
+        return Answer(clusters=[{"name": "hub"}])
+
+    async with served.serving(unary=answer):
+        assert (await served.ask()).clusters[0].name == "hub"
+    assert served.reporter.of("rpc_started") == [["Ask", "unary"]]
+    ((method, kind, code, seconds),) = served.reporter.of("rpc_handled")
+    assert (method, kind, code) == ("Ask", "unary", "OK")
+    assert seconds >= 0.0
+
+
+async def test_what_a_method_raises_is_its_status() -> None:
+    """With the details of the table."""
+    served = Served()
+
+    async def refuse(_: Any) -> Any:
+        raise InvalidRequestError.of("spec", "is wrong; mend it")
+
+    async with served.serving(unary=refuse):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await served.ask()
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert caught.value.details() == "spec: is wrong; mend it"
+    assert "grpc-status-details-bin" in dict(caught.value.trailing_metadata() or ())
+    assert served.handled() == ["INVALID_ARGUMENT"]
+    assert not served.reporter.of("rpc_failed")
+
+
+async def test_a_request_that_is_none_is_refused_with_details() -> None:
+    """Also where it cannot be read at all."""
+    served = Served()
+
+    async def never(*_: Any) -> Any:
+        raise AssertionError("there is nothing to serve")
+
+    async with served.serving(unary=never, stream=never):
+        for call in (
+            served.channel.unary_unary("/t.T/Ask")(b"\xff"),
+            exhaust(served.channel.unary_stream("/t.T/Follow")(b"\xff")),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call
+            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert "watchcache.v1alpha1.ListClustersRequest" in (caught.value.details() or "")
+    assert served.handled() == ["INVALID_ARGUMENT"] * 2
+
+
+async def test_a_fault_of_ours_is_logged_and_masked() -> None:
+    """The caller is told the number under which it is in the log."""
+    served = Served()
+
+    async def fail(_: Any) -> Any:
+        raise RuntimeError("password=1234")
+
+    async with served.serving(unary=fail):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await served.ask()
+    ((method, incident, error),) = served.reporter.of("rpc_failed")
+    assert (method, str(error)) == ("Ask", "password=1234")
+    assert caught.value.code() is grpc.StatusCode.INTERNAL
+    assert incident in (caught.value.details() or "")
+    assert "1234" not in str(caught.value)
+    assert served.handled() == ["INTERNAL"]
+
+
+async def test_a_stream_sends_bytes_as_they_are_and_counts_them() -> None:
+    """It ends with OK when its method returns."""
+    served = Served()
+
+    async def say(_: Any, writer: Writer) -> None:
+        await writer.write(b"one")
+        await writer.write(b"two")
+
+    async with served.serving(stream=say):
+        assert [message async for message in served.follow()] == [b"one", b"two"]
+        await until(lambda: served.handled() == ["OK"])
+    assert served.reporter.of("rpc_message_sent") == [["Follow", "server_stream"]] * 2
+
+
+async def test_a_caller_that_goes_away_cancels_the_method() -> None:
+    """It is no fault, and nothing is left running."""
+    served = Served()
+    ended = asyncio.Event()
+
+    async def wait(_: Any, writer: Writer) -> None:
+        try:
+            await writer.write(b"begun")
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with served.serving(stream=wait):
+        call = served.follow()
+        await call.read()
+        call.cancel()
+        await asyncio.wait_for(ended.wait(), _LIMIT_SECONDS)
+        await until(lambda: served.handled() == ["CANCELLED"])
+        await asyncio.wait_for(served.boundary.wait_idle(_LIMIT_SECONDS), _LIMIT_SECONDS)
+    assert not served.reporter.of("rpc_failed")
+
+
+async def test_a_reader_that_stalls_is_told_why_once_it_reads_again() -> None:
+    """A write that was cut off would leave it waiting for ever."""
+    served = Served()
+    stalled = asyncio.Event()
+
+    async def say(_: Any, writer: Writer) -> None:
+        patient = PatientWriter(writer, limit_seconds=0.2, subject="stream", stalled=stalled.set)
+        while True:
+            await patient.write(b"x" * 200_000)
+
+    async with served.serving(stream=say):
+        call = served.follow()
+        await asyncio.wait_for(stalled.wait(), _LIMIT_SECONDS)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await asyncio.wait_for(exhaust(call), _LIMIT_SECONDS)
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert served.handled() == ["RESOURCE_EXHAUSTED"]
+
+
+async def test_idle_is_when_the_last_rpc_has_ended() -> None:
+    """Waiting for it has a limit."""
+    served = Served()
+    may_end = asyncio.Event()
+
+    async def wait(_: Any) -> Any:
+        await may_end.wait()
+        return Answer()
+
+    async with served.serving(unary=wait):
+        await served.boundary.wait_idle(_LIMIT_SECONDS)
+        calls = [asyncio.ensure_future(served.ask()) for _ in range(2)]
+        await until(lambda: len(served.reporter.of("rpc_started")) == 2)
+        await served.boundary.wait_idle(0.01)
+        assert not served.handled(), "the limit came first"
+        idle = asyncio.ensure_future(served.boundary.wait_idle(_LIMIT_SECONDS))
+        may_end.set()
+        await idle
+        assert served.handled() == ["OK", "OK"]
+        await asyncio.gather(*calls)
