@@ -150,18 +150,17 @@ async def _lifetime(app: App) -> AsyncIterator[App]:
     try:
         async with asyncio.TaskGroup() as group:
             started = asyncio.Event()
-            tasks = [
-                group.create_task(app.registry.run(started)),
-                *(
-                    group.create_task(_probe_forever(app.clusters.get(name)))
-                    for name in app.clusters.names
-                ),
-            ]
+            tasks = [group.create_task(app.registry.run(started))]
             try:
                 if app.http is not None:
                     await app.http.start()
                 await started.wait()
                 await app.server.start()
+                # Only now: a service that cannot listen has no connections to break off.
+                tasks.extend(
+                    group.create_task(_probe_forever(app.clusters.get(name)))
+                    for name in app.clusters.names
+                )
                 yield app
             finally:
                 await _drain(app)
