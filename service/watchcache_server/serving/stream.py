@@ -20,7 +20,7 @@ from watchcache_server.informer.subscription import Cursor, Outcome, begin_snaps
 from watchcache_server.model.errors import ExtensionNotFoundError, ServiceDrainingError
 from watchcache_server.model.states import View
 from watchcache_server.observability.reporting import Reporter
-from watchcache_server.serving.batches import BatchCache, resume_token
+from watchcache_server.serving.batches import Batch, BatchCache, resume_token
 from watchcache_server.serving.conversion import to_duration
 from watchcache_server.serving.describing import source_message
 from watchcache_server.serving.writing import Writer
@@ -118,22 +118,18 @@ class WatchStream:
 
     async def _say_batch(self) -> bool:
         """Send the next batch; return whether there may be more to do at once."""
-        extension = self._extension
-        batch = self._batches.next(
-            extension.key,
-            extension.store,
-            self._wanted,
-            self._view,
-            self._cursor,
-            is_synced=self._has_token,
-        )
+        batch = self._next_batch()
         if batch.outcome is Outcome.EXPIRED:
-            self._cursor = begin_snapshot(extension.store, self._wanted)
+            self._cursor = begin_snapshot(self._extension.store, self._wanted)
             self._is_synced = self._has_token = False
             await self._say_reset(pb.RESET_REASON_HISTORY_EXPIRED)
             return True
         self._cursor = batch.cursor
         if batch.message:
+            if batch.outcome is Outcome.MORE:
+                # The transport works in other threads. Meanwhile the next one is made, and found
+                # among the kept ones when its turn comes.
+                asyncio.get_running_loop().call_soon(self._make_next)
             await self._write(batch.message)
             latency = None
             if batch.oldest_read_at is not None:
@@ -142,6 +138,22 @@ class WatchStream:
         elif batch.outcome is Outcome.MORE:
             await asyncio.sleep(0)
         return bool(batch.message) or batch.outcome is Outcome.MORE
+
+    def _next_batch(self) -> Batch:
+        extension = self._extension
+        return self._batches.next(
+            extension.key,
+            extension.store,
+            self._wanted,
+            self._view,
+            self._cursor,
+            is_synced=self._has_token,
+        )
+
+    def _make_next(self) -> None:
+        # What is kept of an extension that has ended is dropped by then.
+        if not self._extension.ended:
+            self._next_batch()
 
     async def _say_synced(self) -> bool:
         """Say that all is loaded, once it is; return whether it was said now."""
