@@ -29,6 +29,7 @@ from watchcache_server.kubernetes.credentials import (
 from watchcache_server.kubernetes.discovery import Discovery
 from watchcache_server.kubernetes.errors import AccessError
 from watchcache_server.kubernetes.exec_credentials import ExecCredentials
+from watchcache_server.kubernetes.json_reading import JsonError, read_json
 from watchcache_server.kubernetes.reporting import SILENT, AccessReporter, RequestReporter
 from watchcache_server.kubernetes.requests import get_request
 from watchcache_server.kubernetes.tls import TlsMaterialError, TlsSource
@@ -236,6 +237,6 @@ def _tls_sources(
 
 def _version(body: bytes) -> str:
     try:
-        return msgspec.json.decode(body, type=_Version).git_version
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return read_json(body, _Version).git_version
+    except JsonError:
         return ""

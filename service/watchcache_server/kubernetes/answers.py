@@ -11,10 +11,13 @@ from dataclasses import dataclass
 import msgspec
 
 from watchcache_server.kubernetes.errors import StatusError
+from watchcache_server.kubernetes.json_reading import JsonError, read_json
 
 __all__ = ["Answer"]
 
 _MAX_TEXT = 500
+# Nobody is let keep the service from asking again for longer.
+_MAX_WAIT_SECONDS = 300.0
 
 
 class _Details(msgspec.Struct):
@@ -26,9 +29,6 @@ class _Status(msgspec.Struct):
     message: str | None = None
     reason: str | None = None
     details: _Details | None = None
-
-
-_DECODER = msgspec.json.Decoder(_Status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,14 @@ class Answer:
             code=self.code,
             status_reason=status.reason or "",
             text=(status.message or "")[:_MAX_TEXT],
-            retry_after_seconds=retry_after,
+            retry_after_seconds=None
+            if retry_after is None
+            else min(retry_after, _MAX_WAIT_SECONDS),
         )
 
     def _status(self) -> _Status:
         try:
-            status = _DECODER.decode(self.body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            status = read_json(self.body, _Status)
+        except JsonError:
             return _Status()
         return status if status.kind == "Status" else _Status()

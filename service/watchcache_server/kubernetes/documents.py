@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from watchcache_server.kubernetes.catalog import CatalogEntry, GroupVersion
+from watchcache_server.kubernetes.json_reading import JsonError, read_json
 from watchcache_server.model.resources import ServedResource
 
 __all__ = [
@@ -188,8 +189,8 @@ def _other_names(singular: str | None, short_names: list[str] | None) -> tuple[s
 
 def _decode(body: bytes, model: type[T], kind: str = "") -> T:
     try:
-        document = msgspec.json.decode(body, type=model)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        document = read_json(body, model)
+    except JsonError as error:
         raise DocumentError(f"it is malformed: {error}") from error
     if kind and document.kind != kind:
         raise DocumentError(f"it is of kind {document.kind}, not {kind}")

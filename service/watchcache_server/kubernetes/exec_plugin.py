@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from watchcache_server.kubernetes.errors import ExecPluginFailedError
+from watchcache_server.kubernetes.json_reading import JsonError, read_json
 
 __all__ = ["API_VERSIONS", "ExecPlugin", "ExecStatus", "run_plugin"]
 
@@ -146,8 +147,8 @@ def _environment(plugin: ExecPlugin) -> dict[str, str]:
 
 def _read_credential(plugin: ExecPlugin, output: bytes) -> ExecStatus:
     try:
-        credential = msgspec.json.decode(output, type=_Credential)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        credential = read_json(output, _Credential)
+    except JsonError as error:
         raise _PluginError("did not print an ExecCredential as JSON") from error
     if (credential.kind, credential.api_version) != ("ExecCredential", plugin.api_version):
         raise _PluginError(

@@ -12,10 +12,17 @@ import binascii
 import datetime as dt
 import email.utils
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
+from watchcache_server.kubernetes.json_reading import JsonError, read_json
+
 __all__ = ["GrantedToken", "TokenAnswerError", "clock_skew_seconds", "read_token_answer"]
+
+
+# The most that an API server grants.
+_LONGEST_SECONDS: Final = float(2**32)
 
 
 class TokenAnswerError(ValueError):
@@ -62,8 +69,8 @@ class _Claims(msgspec.Struct):
 def read_token_answer(body: bytes, date: str | None) -> GrantedToken:
     """Read the answer; `date` is its Date header. Raises TokenAnswerError."""
     try:
-        answer = msgspec.json.decode(body, type=_Answer)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        answer = read_json(body, _Answer)
+    except JsonError as error:
         raise TokenAnswerError("the API server's answer to a TokenRequest is malformed") from error
     token = answer.status.token
     if not token or not token.isascii() or not token.isprintable():
@@ -76,11 +83,12 @@ def read_token_answer(body: bytes, date: str | None) -> GrantedToken:
         lifetimes.append(claims.expires - claims.issued)
     server_time = _parse_date(date)
     if answer.status.expires is not None and server_time is not None:
-        lifetimes.append(answer.status.expires.timestamp() - server_time)
+        lifetimes.append(_seconds(answer.status.expires) - server_time)
     if not lifetimes or min(lifetimes) <= 0:
         raise TokenAnswerError("the API server granted a token that is over already")
     account = claims.binding.account if claims.binding else None
-    return GrantedToken(token, min(lifetimes), account.uid if account else "")
+    lifetime_seconds = min(*lifetimes, _LONGEST_SECONDS)
+    return GrantedToken(token, lifetime_seconds, account.uid if account else "")
 
 
 def clock_skew_seconds(date: str | None, wall_time: float) -> float | None:
@@ -99,9 +107,14 @@ def _parse_date(date: str | None) -> float | None:
     if date is None:
         return None
     try:
-        return email.utils.parsedate_to_datetime(date).timestamp()
-    except ValueError:
+        return _seconds(email.utils.parsedate_to_datetime(date))
+    except (ValueError, OverflowError):
         return None
+
+
+def _seconds(moment: dt.datetime) -> float:
+    """Return a moment as seconds since 1970; without a time zone it is in UTC."""
+    return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp()
 
 
 def _claims(token: str) -> _Claims:
@@ -111,6 +124,6 @@ def _claims(token: str) -> _Claims:
         return _Claims()
     try:
         payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
-        return msgspec.json.decode(payload, type=_Claims)
-    except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError):
+        return read_json(payload, _Claims)
+    except (binascii.Error, JsonError):
         return _Claims()

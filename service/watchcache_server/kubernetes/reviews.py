@@ -15,6 +15,7 @@ import msgspec
 
 from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.errors import ReviewMalformedError
+from watchcache_server.kubernetes.json_reading import JsonError, read_json
 from watchcache_server.kubernetes.requests import Request, resource_path
 
 __all__ = ["Right", "is_allowed", "missing_rights"]
@@ -84,8 +85,8 @@ async def is_allowed(access: ApiAccess, right: Right) -> bool:
     if not answer.is_success:
         raise answer.error(access.cluster, f"reviewing whether {access.identity} may {right}")
     try:
-        return msgspec.json.decode(answer.body, type=_Review).status.allowed
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return read_json(answer.body, _Review).status.allowed
+    except JsonError as error:
         raise ReviewMalformedError(
             f"cluster {access.cluster}: the answer to an access review is malformed"
         ) from error

@@ -152,6 +152,8 @@ ERRORS: dict[str, tuple[bytes, dict[str, str], dict[str, Any]]] = {
     "no Status": (b'{"kind":"Pod","message":"secret"}', {}, {"text": "", "status_reason": ""}),
     "not even JSON": (b"<html>secret</html>", {}, {"text": ""}),
     "not even text": (b"\xff\xfe", {}, {"text": ""}),
+    "nested without an end": (b'{"kind":"Status","secret":' + b"[" * 100_000, {}, {"text": ""}),
+    "a wait that would never end": (b"", {"Retry-After": "9" * 400}, {"retry_after_seconds": 300}),
 }
 
 

@@ -223,6 +223,11 @@ FAILURES: dict[str, tuple[str, dict[str, Any], type[Exception]]] = {
     "not discovery": ("/apis", {"body": "<html>"}, DiscoveryUnreadableError),
     "another kind of document": ("/api", {"body": {"kind": "Pod"}}, DiscoveryUnreadableError),
     "the core documents are malformed": ("/api", {"body": "[]"}, DiscoveryUnreadableError),
+    "nested without an end": (
+        "/apis",
+        {"body": '{"kind":"APIGroupList","x":' + "[" * 100_000},
+        DiscoveryUnreadableError,
+    ),
 }
 
 

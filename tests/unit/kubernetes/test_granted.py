@@ -49,6 +49,12 @@ LIFETIMES = {
         None,
         3607.0,
     ),
+    "longer than an API server grants": (with_spec(10**15, answer("opaque")), None, 2.0**32),
+    "by a stated end without a time zone": (
+        answer("opaque", expirationTimestamp="2026-11-29T23:00:00"),
+        DATE,
+        3600.0,
+    ),
 }
 
 
@@ -67,7 +73,17 @@ def test_the_uid_of_the_account_comes_with_its_token() -> None:
     assert granted.token not in repr(granted)
 
 
-@pytest.mark.parametrize("token", ["opaque", "a.b.c", "a.!!!.c", "a.bm9.c", jwt(exp="soon")])
+def nested_jwt() -> str:
+    """Return a token whose claims are nested without an end."""
+    claims = b'{"x":' + b"[" * 100_000
+    return f"e30.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}.sig"
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["opaque", "a.b.c", "a.!!!.c", "a.bm9.c", jwt(exp="soon"), nested_jwt()],
+    ids=["opaque", "not base64", "not letters", "not JSON", "not a time", "nested"],
+)
 def test_a_token_that_cannot_be_read_is_still_a_token(token: str) -> None:
     """Tokens are the API server's own matter; only the uid is not known then."""
     assert read_token_answer(with_spec(600, answer(token)), None).uid == ""
@@ -75,6 +91,8 @@ def test_a_token_that_cannot_be_read_is_still_a_token(token: str) -> None:
 
 BAD = {
     "not JSON": b"<html>",
+    "nested without an end": b'{"status":{"token":"a","x":' + b"[" * 100_000,
+    "an end before all time": answer("opaque", expirationTimestamp="0001-01-01T00:00:00"),
     "no status": b"{}",
     "no token": with_spec(600, answer("")),
     "a header in the token": with_spec(600, answer("a\r\nX-Evil: 1")),
@@ -100,6 +118,8 @@ def test_an_unusable_answer_is_refused(case: str) -> None:
         (DATE, EPOCH + 5, -4.0),
         (DATE, EPOCH - 5, 5.0),
         ("yesterday", EPOCH, None),
+        ("Mon, 01 Jan 99999999999999999999 00:00:00 GMT", EPOCH, None),
+        ("Sun, 29 Nov 2026 22:00:00 -0000", EPOCH, 0.0),
         (None, EPOCH, None),
     ],
 )
