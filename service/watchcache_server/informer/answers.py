@@ -71,6 +71,17 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     retry_after_seconds: float = 0.0
 
 
+# Failures other than those of the connection.
+_OF_FAILURE = {
+    "idle": Reason.NO_CONTACT,
+    "status": Reason.SERVER_ERROR,
+    "discovery_unreadable": Reason.SERVER_ERROR,
+    "stuck_list": Reason.SERVER_ERROR,
+}
+
+# Nobody is let keep an informer from asking again for longer.
+_LONGEST_WAIT_SECONDS = 300.0
+
 # The same in every phase, whether as an HTTP status or inside a stream.
 _BY_CODE = {
     401: (Outcome.UNAUTHENTICATED, Reason.TOKEN_REFUSED),
@@ -100,7 +111,7 @@ def judge(phase: Phase, what: Answer | StreamError | Failure) -> Verdict:
     if isinstance(what, Failure):
         return Verdict(
             outcome=Outcome.RETRY,
-            reason=Reason.NO_CONTACT if what.reason == "idle" else Reason.CONNECTION_FAILED,
+            reason=_OF_FAILURE.get(what.reason, Reason.CONNECTION_FAILED),
             message=what.message,
         )
     status = what.status
@@ -116,7 +127,7 @@ def judge(phase: Phase, what: Answer | StreamError | Failure) -> Verdict:
         outcome=outcome,
         reason=reason,
         message=status.message or status.reason or said,
-        retry_after_seconds=retry_after or 0.0,
+        retry_after_seconds=min(retry_after or 0.0, _LONGEST_WAIT_SECONDS),
     )
 
 
@@ -172,7 +183,7 @@ def retry_after_seconds(header: str, date: str = "") -> float | None:
         return float(header)
     try:
         wait = parsedate_to_datetime(header) - parsedate_to_datetime(date)
-    except (TypeError, ValueError):
-        # No dates, or one with and one without a time zone.
+    except (TypeError, ValueError, OverflowError):
+        # No dates, none of this calendar, or one with and one without a time zone.
         return None
     return max(0.0, wait.total_seconds())

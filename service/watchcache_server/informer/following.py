@@ -51,6 +51,8 @@ class Following(Recovery):
         super().__init__(subject=subject, settings=settings)
         # The watch under way.
         self._has_events = False
+        # The one before it ended at once, though with events.
+        self._has_ended_early = False
         self._opened_at = 0.0
         self._heard_at = 0.0
         self._early_since: float | None = None
@@ -66,7 +68,10 @@ class Following(Recovery):
     def _turn_page(self, page: ListMetadata) -> None:
         paging = self._plan.paging
         paging.version = paging.version or page.resource_version
-        if page.continue_token:
+        if page.continue_token and paging.is_stuck(page.continue_token):
+            message = "a page of the list is followed by itself"
+            self._fail(Failure(reason="stuck_list", message=message))
+        elif page.continue_token:
             self._ask(self._plan.next_page(page.continue_token))
         elif self._commit(paging.version):
             self._end()
@@ -248,6 +253,17 @@ class Following(Recovery):
         self._outbox.add(Count("watch_ended", "reopen"))
         self._close()
         self._proceed()
+
+    def _end_cleanly(self) -> None:
+        """Open the watch again, at once unless such watches end as soon as they have begun."""
+        self._outbox.add(Count("watch_ended", "eof"))
+        self._end()
+        was_early = self._has_ended_early
+        self._has_ended_early = self._now - self._opened_at < self._settings.settle_seconds
+        if was_early and self._has_ended_early:
+            self._wait()
+        else:
+            self._proceed()
 
     def _end_quickly(self) -> None:
         """Note a quick end: some proxies close a watch whose version has expired."""

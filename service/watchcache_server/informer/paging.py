@@ -19,7 +19,15 @@ _EXPIRIES = 2
 class Paging:
     """The list under way, and what was learned from those that failed."""
 
-    __slots__ = ("_expiries", "_page_items", "_settings", "floor", "is_rest", "version")
+    __slots__ = (
+        "_continue_token",
+        "_expiries",
+        "_page_items",
+        "_settings",
+        "floor",
+        "is_rest",
+        "version",
+    )
 
     def __init__(self, settings: ReflectorSettings) -> None:
         self._settings = settings
@@ -29,12 +37,14 @@ class Paging:
         self.version = ""
         self.floor = ""
         self.is_rest = False
+        self._continue_token = ""
 
     def first(self, floor: str) -> List:
         """Begin a list; `floor` is the version that it must not be older than."""
         self.version = ""
         self.floor = floor
         self.is_rest = False
+        self._continue_token = ""
         if floor:
             return List(resource_version=floor, match="NotOlderThan")
         return List(limit=self._limit())
@@ -42,7 +52,12 @@ class Paging:
     def rest(self, continue_token: str) -> List:
         """Go on with the list."""
         self.is_rest = True
+        self._continue_token = continue_token
         return List(limit=self._limit(), continue_token=continue_token)
+
+    def is_stuck(self, continue_token: str) -> bool:
+        """Tell whether a page points to itself: the list would never end."""
+        return continue_token == self._continue_token
 
     def expire(self) -> bool:
         """Note that the rest of a list expired; False if it is time to wait before trying again."""

@@ -42,7 +42,7 @@ from watchcache_server.informer.answers import judge
 from watchcache_server.informer.bodies import ListMetadata
 from watchcache_server.informer.condition import Condition, Subject
 from watchcache_server.informer.decoding import WatchEvent
-from watchcache_server.informer.effects import CloseStream, Count, Effect
+from watchcache_server.informer.effects import CloseStream, Effect
 from watchcache_server.informer.errors import (
     DataError,
     NotAListError,
@@ -225,9 +225,7 @@ class Reflector(Following):
         elif self._doing is Doing.INITIAL_WATCH:
             self._give_up_initial("it ended")
         elif self._has_events or now - self._opened_at >= self._settings.settle_seconds:
-            self._outbox.add(Count("watch_ended", "eof"))
-            self._end()
-            self._proceed()
+            self._end_cleanly()
         else:
             self._end_quickly()
         return self._leave()

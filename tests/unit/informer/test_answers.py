@@ -175,6 +175,15 @@ def test_the_time_to_wait_is_in_the_header_or_the_status(
     assert verdict.reason is Reason.THROTTLED
 
 
+@pytest.mark.parametrize("seconds", [301.0, 86_400.0, 1e300, float("inf")])
+def test_nobody_is_obeyed_for_longer_than_minutes(seconds: float) -> None:
+    """An answer that was made up, or of a clock set wrong, silences no informer for good."""
+    of_header = Answer(code=429, retry_after_seconds=seconds)
+    of_status = StreamError(StatusFields(code=503, retry_after_seconds=seconds))
+    verdicts = [judge(Phase.WATCH, of_header), judge(Phase.WATCH, of_status)]
+    assert [verdict.retry_after_seconds for verdict in verdicts] == [300.0, 300.0]
+
+
 def test_an_error_in_a_stream_may_say_how_long_to_wait() -> None:
     """1.4: ERROR 429 waits for retryAfterSeconds."""
     status = StatusFields(code=429, retry_after_seconds=4.0)
@@ -201,6 +210,13 @@ def test_an_error_in_a_stream_may_say_how_long_to_wait() -> None:
             id="one date without a time zone",
         ),
         pytest.param("-5", "", None, id="less than nothing"),
+        pytest.param(
+            "Mon, 01 Jan 99999999999999999999 00:00:00 GMT",
+            "Wed, 21 Oct 2026 07:28:00 GMT",
+            None,
+            id="a year beyond all calendars",
+        ),
+        pytest.param("9" * 400, "", float("inf"), id="more than there is"),
         pytest.param("soon", "", None, id="a word"),
         pytest.param("\u0665", "", None, id="other digits"),
         pytest.param("", "", None, id="nothing"),

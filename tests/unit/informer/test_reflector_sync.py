@@ -265,6 +265,18 @@ def test_pages_are_followed_to_the_empty_token() -> None:
     assert shell.store == {"a": "3", "b": "4"}
 
 
+def test_a_page_that_points_to_itself_is_a_failure() -> None:
+    """Such a list would never end; it is begun again, later."""
+    shell = listing().items(item("a", "3")).listed("10", "t1").listed("10", "t1")
+    assert shell.has(DiscardSync)
+    assert (shell.request, shell.wait) == (None, 0.8)
+    assert "followed by itself" in shell.message
+    shell.retry()
+    assert shell.request == List(limit=500)
+    shell.listed("10", "t1").listed("10")
+    assert shell.state is SourceState.LIVE
+
+
 def test_a_list_is_followed_by_a_watch_from_its_version() -> None:
     """Rows 6, 12, 19, 27: the version of the list, not of any item, however high that is."""
     shell = listing().items(item("a", "300"), item("b", "7")).listed("10")

@@ -174,6 +174,28 @@ def test_a_short_watch_with_an_event_ended_well() -> None:
     assert shell.watch.resource_version == "11"
 
 
+@pytest.mark.parametrize(
+    "event", [bookmark("11"), modified("a", "11")], ids=["a bookmark", "an event"]
+)
+def test_short_watches_with_an_event_are_no_hot_loop(event: WatchEvent) -> None:
+    """Once such an end is followed at once; a row of them waits longer each time, and is LIVE."""
+    shell = watching().eof().opened().events(event).eof()
+    assert shell.request is not None
+    shell.opened().events(event).eof()
+    assert (shell.request, shell.wait) == (None, 0.8)
+    shell.retry().opened().events(event).eof()
+    assert (shell.request, shell.wait) == (None, 1.6)
+    assert shell.state is SourceState.LIVE
+
+
+def test_a_watch_that_lasts_ends_the_row_of_short_ones() -> None:
+    """After one that lived its time the next short one is followed at once again."""
+    shell = watching().eof().opened().events(bookmark("11")).eof()
+    shell.opened().events(bookmark("12")).pass_time(SERVED_FOR).eof()
+    shell.opened().events(bookmark("13")).eof()
+    assert shell.request is not None
+
+
 def test_five_quick_ends_mean_relist() -> None:
     """1.4: some proxies close the watch instead of sending 410."""
     shell = watching().eof()
