@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import os
 import signal
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Final
 
@@ -20,20 +22,35 @@ from watchcache_server.settings import Settings
 __all__ = ["run"]
 
 _INTERRUPTED: Final = 130
+# After the drain everything is closed within moments; what takes longer would take for ever.
+_CLOSING_SECONDS: Final = 20.0
 
 
 def run(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM, then drain; a second signal ends the process at once.
 
+    If something hangs while it stops, the process says where and ends all the same.
+
     Raises SettingsError, ClusterConfigError or UnknownClusterError when it cannot start.
     """
     configure(settings, sys.stderr)
     tune()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve_until_signalled(settings))
+
+    def end_in_time() -> None:
+        # It needs neither the event loop nor the interpreter, one of which may be what hangs.
+        seconds = settings.drain_seconds + _CLOSING_SECONDS
+        faulthandler.dump_traceback_later(seconds, exit=True, file=sys.stderr)
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve_until_signalled(settings, end_in_time))
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
-async def _serve_until_signalled(settings: Settings) -> None:
+async def _serve_until_signalled(
+    settings: Settings, when_signalled: Callable[[], None] = lambda: None
+) -> None:
     task = asyncio.current_task()
     assert task is not None, "a coroutine runs in a task"
     log = structlog.get_logger("watchcache_server")
@@ -45,6 +62,7 @@ async def _serve_until_signalled(settings: Settings) -> None:
             os._exit(_INTERRUPTED)
         log.info("draining; a second signal ends it at once", signal=name)
         task.cancel()
+        when_signalled()
 
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -148,3 +150,44 @@ def test_it_runs_on_uvloop_with_log_and_allocator_set(monkeypatch: pytest.Monkey
         process.run(Settings())
     assert done == ["log", "allocator", "uvloop"]
     structlog.reset_defaults()
+
+
+HANGING = """
+import asyncio, os, signal, time
+from watchcache_server import process
+from watchcache_server.settings import Settings
+
+async def serve(settings, *, ready):
+    os.kill(os.getpid(), signal.SIGTERM)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        {hang}
+
+process.serve, process._CLOSING_SECONDS = serve, 0.2
+process.run(Settings(drain_seconds=0))
+"""
+
+
+@pytest.mark.parametrize(
+    "hang",
+    [
+        pytest.param("await asyncio.Event().wait()", id="a wait"),
+        pytest.param("time.sleep(60)", id="a call"),
+        pytest.param(
+            "asyncio.get_running_loop().run_in_executor(None, time.sleep, 60)", id="a thread"
+        ),
+    ],
+)
+def test_what_hangs_does_not_keep_it_from_ending(hang: str) -> None:
+    """The process says where its threads are, and ends with 1."""
+    ended = subprocess.run(
+        [sys.executable, "-c", HANGING.format(hang=hang)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "Timeout (0:00:00.200000)!" in ended.stderr
+    assert "most recent call first" in ended.stderr
