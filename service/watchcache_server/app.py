@@ -169,10 +169,11 @@ async def _lifetime(app: App) -> AsyncIterator[App]:
                 for task in tasks:
                     task.cancel()
     except BaseExceptionGroup as group_error:
-        # Whoever uses it is told what happened, not that it happened in a group of tasks.
-        if len(group_error.exceptions) == 1:
-            raise group_error.exceptions[0] from None
-        raise
+        # Whoever uses it is told what happened, not that it happened in groups of tasks.
+        error: BaseException = group_error
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        raise error from None
 
 
 async def _probe_forever(cluster: Cluster) -> None:
