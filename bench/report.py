@@ -2,7 +2,7 @@
 
 A figure is met when its value is at most its bound, or at least, for those that say so. The bound
 is in the unit of the value; where it depends on something measured in the same run, that is the
-peer.
+peer. `python -m bench.report` prints results.json as the table of docs/performance.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,16 @@ from typing import Any, Final, Self
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["Figure", "Spread", "as_json", "machine", "percentile", "print_table", "versions"]
+__all__ = [
+    "Figure",
+    "Spread",
+    "as_json",
+    "as_markdown",
+    "machine",
+    "percentile",
+    "print_table",
+    "versions",
+]
 
 # A table is read from logs too, where nothing says how wide a line may be.
 _WIDTH: Final = 160
@@ -135,6 +144,19 @@ def print_table(figures: Sequence[Figure]) -> None:
     Console(width=_WIDTH, highlight=False).print(table)
 
 
+def as_markdown(results: dict[str, Any]) -> str:
+    """Return the content of results.json as a table of a page."""
+    lines = ["| figure | value | bound | compared with | |", "|---|---|---|---|---|"]
+    for each in results["figures"]:
+        unit = each["unit"]
+        peer = "" if each["peer"] is None else f"{each['peer']:g} {unit} ({each['ratio']:g} times)"
+        met = "met" if each["met"] else "not met"
+        lines.append(
+            f"| {each['name']} | {each['value']:g} {unit} | {each['bound']:g} {unit} | {peer} | {met} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def _processor() -> str:
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
@@ -148,3 +170,7 @@ def _short(value: float | None) -> float | None:
 
 def _text(value: float | None) -> str:
     return "" if value is None else f"{_short(value):g}"
+
+
+if __name__ == "__main__":
+    print(as_markdown(json.loads((Path(__file__).parent / "results.json").read_text())), end="")

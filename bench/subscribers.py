@@ -1,6 +1,7 @@
 """Subscribers, as processes of their own: `python -m bench.subscribers TASK`.
 
-- snapshot: one stream that decodes nothing reads a whole snapshot; prints bytes and seconds.
+- snapshot: one stream after another reads a whole snapshot and decodes nothing; for each it prints
+  bytes and seconds.
 - idle: many streams over few connections, each read up to its Synced, are held; prints "ready".
 - latency: one stream beside a raw watch of the same objects; for each line "take" on its standard
   input it prints, for the changes since the last one, how much later than the raw watch the stream
@@ -50,21 +51,22 @@ def _watch(channel: grpc.aio.Channel, task: dict[str, Any]) -> Any:
 
 
 async def snapshot(task: dict[str, Any]) -> None:
-    """Read a snapshot as fast as it comes."""
+    """Read snapshots as fast as they come."""
     async with _channel(task) as channel:
         await channel.channel_ready()
-        size = messages = 0
-        started = time.monotonic()
-        call = _watch(channel, task)
-        while True:
-            message = await call.read()
-            size += len(message)
-            messages += 1
-            if message[0] == _SYNCED:
-                break
-        seconds = time.monotonic() - started
-        call.cancel()
-    _say({"bytes": size, "seconds": seconds, "messages": messages})
+        for _ in range(task["times"]):
+            size = messages = 0
+            started = time.monotonic()
+            call = _watch(channel, task)
+            while True:
+                message = await call.read()
+                size += len(message)
+                messages += 1
+                if message[0] == _SYNCED:
+                    break
+            seconds = time.monotonic() - started
+            call.cancel()
+            _say({"bytes": size, "seconds": seconds, "messages": messages})
 
 
 async def idle(task: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bench.report import Figure, Spread, as_json, percentile, print_table
+from bench.report import Figure, Spread, as_json, as_markdown, percentile, print_table
 
 
 def figure(value: float, bound: float, *, is_least: bool = False) -> Figure:
@@ -94,3 +94,16 @@ def test_the_table_names_what_is_not_met(capsys: pytest.CaptureFixture[str]) -> 
     assert len(lines) == 3
     assert lines[1].endswith("NOT MET")
     assert lines[2].rstrip().endswith("met")
+
+
+def test_the_page_has_a_row_for_each_figure() -> None:
+    """A figure with a peer says what it is compared with; others leave that empty."""
+    figures = [
+        Figure(name="time", value=3.0, unit="s", bound=2.4, peer=2.0),
+        figure(500.0, 400.0, is_least=True),
+    ]
+    rows = as_markdown(json.loads(as_json(figures, "v1.36.3"))).splitlines()[2:]
+    assert rows == [
+        "| time | 3 s | 2.4 s | 2 s (1.5 times) | not met |",
+        "| time | 500 s | 400 s |  | met |",
+    ]
