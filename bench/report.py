@@ -151,9 +151,8 @@ def as_markdown(results: dict[str, Any]) -> str:
         unit = each["unit"]
         peer = "" if each["peer"] is None else f"{each['peer']:g} {unit} ({each['ratio']:g} times)"
         met = "met" if each["met"] else "not met"
-        lines.append(
-            f"| {each['name']} | {each['value']:g} {unit} | {each['bound']:g} {unit} | {peer} | {met} |"
-        )
+        value, bound = f"{each['value']:g} {unit}", f"{each['bound']:g} {unit}"
+        lines.append(f"| {each['name']} | {value} | {bound} | {peer} | {met} |")
     return "\n".join(lines) + "\n"
 
 
