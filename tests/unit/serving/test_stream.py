@@ -136,6 +136,49 @@ async def test_a_kind_of_which_only_the_name_is_known_is_waited_for(world: Watch
     assert reader.events == [(ADDED, "a")]
 
 
+async def test_the_next_part_of_a_snapshot_is_made_while_one_is_on_its_way(world: Watched) -> None:
+    """And kept for its turn; nothing more is made of an extension that has ended."""
+    world.live(*(f"p{number}" for number in range(1200)))
+    for is_ended in (False, True):
+        world.watching.forget(world.extension)
+        reader = Reader(patience=2)
+        world.watch(reader)
+        await reader.until_stuck()
+        first = world.watching.cached_bytes
+        assert first > 0
+        if is_ended:
+            world.extension.end("DEREGISTERED")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert (world.watching.cached_bytes > first) is not is_ended
+        reader.go_on()
+        if not is_ended:
+            await reader.until("synced")
+            assert len(reader.events) == 1200
+
+
+async def test_a_step_that_looks_at_much_and_finds_nothing_leaves_the_loop_to_others(
+    world: Watched,
+) -> None:
+    """A filter that few objects pass is no reason to hold everybody up."""
+    world.live(*(f"p{number}" for number in range(10_000)))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    reader = world.watch(filter=pb.Filter(label_selector="app=none"))
+    before = turns
+    await reader.until("synced")
+    assert turns - before >= 2
+    assert reader.events == []
+    task.cancel()
+
+
 # States
 
 
