@@ -115,10 +115,6 @@ class ExtensionRegistry:
             raise ExtensionNotFoundError(key.namespace, key.name)
         return extension
 
-    def find(self, key: ExtensionKey) -> Extension | None:
-        """Return an extension or None."""
-        return self._extensions.get(key)
-
     def extensions(self, namespace: str = "") -> list[Extension]:
         """Return the extensions, of one namespace or all, sorted."""
         return [
@@ -129,9 +125,6 @@ class ExtensionRegistry:
 
     def __iter__(self) -> Iterator[Extension]:
         return iter(self._extensions.values())
-
-    def __len__(self) -> int:
-        return len(self._extensions)
 
     def credentials_of(self, extension: Extension) -> dict[str, ServiceAccountAccess]:
         """Return the ServiceAccount's access on each cluster; empty in caller-identity mode."""

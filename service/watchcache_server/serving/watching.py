@@ -43,6 +43,8 @@ class Watching:
             max_bytes=settings.batch_cache_bytes, batch_bytes=settings.batch_bytes
         )
         self._streams: dict[WatchStream, Extension] = {}
+        # Those that have stalled still take room, until their readers come back or go.
+        self._open_count = 0
 
     @property
     def stream_count(self) -> int:
@@ -87,10 +89,12 @@ class Watching:
             ),
         )
         self._streams[stream] = extension
+        self._open_count += 1
         extension.subscribed()
         try:
             await stream.run()
         finally:
+            self._open_count -= 1
             self._let_go(stream)
 
     def _give_up(self, stream: WatchStream) -> None:
@@ -111,10 +115,10 @@ class Watching:
         if self._registry.is_draining:
             raise ServiceDrainingError
         settings = self._settings
-        if self.stream_count >= settings.max_subscriptions:
+        if self._open_count >= settings.max_subscriptions:
             raise LimitExceededError(
                 "Watch streams",
-                f"{self.stream_count} are open and no more are allowed; share streams, or raise "
+                f"{self._open_count} are open and no more are allowed; share streams, or raise "
                 "the setting max_subscriptions",
                 setting="max_subscriptions",
             )

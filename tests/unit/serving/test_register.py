@@ -53,7 +53,7 @@ class Registering:
         """Begin to register, and come back once informers have been started."""
         task = asyncio.create_task(self.register(*namespaces, **more))
         async with asyncio.timeout(60.0):
-            while self.world.registry.find(KEY) is None:
+            while not list(self.world.registry):
                 await self.world.registry.pulse.wait()
         await settle()
         return task

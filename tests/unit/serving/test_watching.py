@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -94,6 +95,21 @@ async def test_no_more_streams_than_the_limit(name: str) -> None:
     await world.close()
     reader = world.watch()
     await reader.until("synced")
+    await world.close()
+
+
+async def test_streams_that_have_stalled_take_room_until_they_end() -> None:
+    """Nobody can have more than the limit by reading from none."""
+    world = Watched(max_subscriptions=1, stalled_write_seconds=5)
+    reader = Reader(patience=0)
+    world.watch(reader)
+    await asyncio.sleep(6.0)
+    assert world.watching.stream_count == 0
+    world.watch()
+    assert isinstance(await world.error(), LimitExceededError)
+    reader.go_on()
+    await world.error(0)
+    await world.watch().until("synced")
     await world.close()
 
 
