@@ -257,6 +257,8 @@ class Recovery:
         self._wait(at_most=self._settings.unauthenticated_seconds)
 
     def _forbid(self, verdict: Verdict, doing: Doing, _was_open: bool) -> None:
+        # Who may not do something is known: the token was taken.
+        self._has_refreshed = False
         if self._is_synced and self._timers.at(Deadline.PURGE) is None:
             grace = self._settings.forbidden_grace_seconds
             self._timers.set(Deadline.PURGE, self._now + grace)

@@ -54,6 +54,13 @@ def test_a_refusal_after_a_success_is_a_first_one() -> None:
     assert shell.request == RefreshToken()
 
 
+def test_a_refusal_after_a_missing_right_is_a_first_one() -> None:
+    """403 says that the token was taken; when it is refused later, another one is asked for."""
+    shell = reconnecting().answer(401).token().answer(403).answer(403).retry().answer(401)
+    assert shell.request == RefreshToken()
+    assert shell.state is SourceState.FORBIDDEN
+
+
 def test_discovery_may_be_refused_too() -> None:
     """401 to discovery is a 401."""
     shell = Shell().started().answer(401)
