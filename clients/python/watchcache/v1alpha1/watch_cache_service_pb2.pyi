@@ -811,7 +811,9 @@ class ListExtensionsRequest(_message.Message):
     namespace: _builtins.str
     """Only those of this namespace; empty means all."""
     page_size: _builtins.int
-    """Largest number of extensions in a page: 0 means 100, more than 1000 is taken as 1000."""
+    """Largest number of extensions in a page: 0 means 100, more than 1000 is taken as 1000. A page also
+    ends near 1 MiB.
+    """
     page_token: _builtins.str
     """next_page_token of the page before."""
     def __init__(
