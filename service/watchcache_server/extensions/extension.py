@@ -36,6 +36,12 @@ class Clock:
     wall: Callable[[], float]
 
 
+def _place(informer: Informer) -> tuple[str, str, str, str, int]:
+    source = informer.source
+    name = source.resource or source.kind
+    return source.group, name, source.spec.cluster, source.namespace, source.number
+
+
 class ExtensionOwner(Protocol):
     """Whoever holds the extensions; told of what it has to act on, outside of its own calls."""
 
@@ -112,14 +118,13 @@ class Extension:
         """Whether every informer is live or has failed."""
         return all(informer.status.state.is_settled for informer in self.informers.values())
 
-    def ordered_informers(self, wanted: Filter | None = None) -> list[Informer]:
-        """Return the informers whose sources pass, ordered by resource, cluster and namespace."""
-        by_number = {informer.source.number: informer for informer in self.informers.values()}
-        return [
-            by_number[source.number]
-            for source in self.store.sources(wanted)
-            if source.number in by_number
-        ]
+    def informers_in(self, wanted: Filter) -> list[Informer]:
+        """Return the informers whose sources pass, in no order."""
+        return [each for each in self.informers.values() if wanted.passes_source(each.source)]
+
+    def ordered_informers(self) -> list[Informer]:
+        """Return all informers, ordered by resource, cluster and namespace."""
+        return sorted(self.informers.values(), key=_place)
 
     def informers_of(self, sources: Iterable[Source]) -> list[Informer]:
         """Return the informers that feed these sources, those that retire included."""
@@ -142,8 +147,8 @@ class Extension:
             and informer.spec not in self.informers
             and wanted.passes_source(informer.source)
         ]
-        present = self.ordered_informers(wanted)
-        return stopped + [informer for informer in present if informer.status.version > since]
+        changed = [each for each in self.informers_in(wanted) if each.status.version > since]
+        return stopped + sorted(changed, key=_place)
 
     def add_informer(self, spec: SourceSpec) -> Informer:
         """Add a source and the informer that feeds it."""
@@ -157,14 +162,6 @@ class Extension:
         del self.informers[informer.spec]
         informer.source.is_retiring = True
         self.retiring[informer] = None
-
-    def successors(self, retiring: Informer) -> list[Informer]:
-        """Return the informers that may take objects over from a retiring one."""
-        return [
-            informer
-            for informer in self.informers.values()
-            if informer.source.may_share_objects(retiring.source)
-        ]
 
     def remove_informer(self, informer: Informer) -> None:
         """Remove an informer and its source; the objects left in it have LEFT with the scope."""

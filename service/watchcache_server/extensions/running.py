@@ -16,6 +16,7 @@ from watchcache_server.clusters.registry import ClusterRegistry
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.host import InformerHost
 from watchcache_server.extensions.informer import Informer
+from watchcache_server.extensions.successors import Successors
 from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.errors import ServiceAccountNotFoundError
 from watchcache_server.model.specs import SourceSpec
@@ -60,13 +61,17 @@ class RunningInformers:
         for spec, informer in list(extension.informers.items()):
             if spec not in wanted:
                 extension.retire_informer(informer)
+        successors = Successors(extension.informers.values())
         for informer in list(extension.retiring):
-            if not informer.source.table.count or not extension.successors(informer):
+            followers = successors.of(informer)
+            hand_over = self._hand_overs.pop(informer, None)
+            if hand_over is not None:
+                hand_over.cancel()
+            if followers and informer.source.table.count:
+                work = partial(self._hand_over, informer, followers)
+                self._hand_overs[informer] = self._host.run(informer, work)
+            else:
                 self._stop(informer)
-            elif informer not in self._hand_overs:
-                self._hand_overs[informer] = self._host.run(
-                    informer, partial(self._hand_over, informer)
-                )
         self._release_unused()
 
     def stop_all(self) -> None:
@@ -107,27 +112,13 @@ class RunningInformers:
             hand_over.cancel()
         self._extension.remove_informer(informer)
 
-    async def _hand_over(self, informer: Informer) -> None:
+    async def _hand_over(self, informer: Informer, followers: list[Informer]) -> None:
         """Stop an informer once its objects have passed to those that follow it."""
-        is_followed = False
-        while not is_followed:
-            while not self._is_followed(informer):
-                await self._extension.pulse.wait()
-            await asyncio.sleep(_LINGER_SECONDS)
-            # Those that followed may have retired meanwhile.
-            is_followed = self._is_followed(informer)
+        while not all(map(_is_followed_by, followers)):
+            await self._extension.pulse.wait()
+        await asyncio.sleep(_LINGER_SECONDS)
         self._stop(informer)
         self._release_unused()
-
-    def _is_followed(self, informer: Informer) -> bool:
-        """Tell whether all that follow hold objects, or were refused and will not for a while.
-
-        One that only cannot reach its API server is waited for: an outage empties no store.
-        """
-        return all(
-            follower.is_synced or follower.status.state in (SourceState.FORBIDDEN, SourceState.GONE)
-            for follower in self._extension.successors(informer)
-        )
 
     def _release_unused(self) -> None:
         self._release({informer.spec.cluster for informer in self._tasks})
@@ -135,3 +126,12 @@ class RunningInformers:
     def _release(self, keep: set[str]) -> None:
         for cluster in self.accesses.keys() - keep:
             self.accesses.pop(cluster).release()
+
+
+def _is_followed_by(follower: Informer) -> bool:
+    """Tell whether an informer holds objects, or was refused and will not for a while.
+
+    One that only cannot reach its API server is waited for: an outage empties no store.
+    """
+    refused = (SourceState.FORBIDDEN, SourceState.GONE)
+    return follower.is_synced or follower.status.state in refused

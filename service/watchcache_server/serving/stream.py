@@ -159,7 +159,7 @@ class WatchStream:
         """Say that all is loaded, once it is; return whether it was said now."""
         if self._is_synced or self._cursor.walk is not None:
             return False
-        informers = self._extension.ordered_informers(self._wanted)
+        informers = self._extension.informers_in(self._wanted)
         if not all(informer.status.state.is_settled for informer in informers):
             return False
         self._is_synced = self._has_token = True

@@ -8,7 +8,6 @@ import weakref
 
 import pytest
 
-from tests.items import source_spec
 from tests.unit.extensions.test_informer import World
 from tests.unit.extensions.world import events_of, spec_of
 from watchcache_server.extensions.informer import Informer
@@ -48,9 +47,10 @@ def test_informers_are_listed_in_the_order_of_lists(world: World) -> None:
     far, near = world.informer(namespace="team-b"), world.informer()
     extension = world.extension
     assert extension.ordered_informers() == [near, far]
-    assert extension.ordered_informers(Filter(namespaces=("team-b",))) == [far]
+    assert extension.informers_in(Filter(namespaces=("team-b",))) == [far]
     extension.retire_informer(far)
     assert extension.ordered_informers() == [near]
+    assert extension.informers_in(EVERYTHING) == [near]
 
 
 def test_the_informer_of_a_source_is_found_while_it_retires(world: World) -> None:
@@ -60,16 +60,6 @@ def test_the_informer_of_a_source_is_found_while_it_retires(world: World) -> Non
     assert world.extension.informers_of([far.source]) == [far]
     assert world.extension.informers_of([near.source, far.source]) == [near, far]
     assert world.extension.informers_of([]) == []
-
-
-def test_successors_are_those_that_may_hold_the_same_objects(world: World) -> None:
-    """By resource, cluster and scope."""
-    old = world.synced("web")
-    world.extension.retire_informer(old)
-    wide = world.informer(namespace="")
-    world.informer(namespace="", cluster="edge")
-    world.extension.add_informer(source_spec("pods", namespace="team-b"))
-    assert world.extension.successors(old) == [wide]
 
 
 def test_what_is_left_in_a_removed_informer_has_left(world: World) -> None:
