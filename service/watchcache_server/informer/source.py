@@ -79,6 +79,9 @@ class Source:
         self._doubts: dict[_Key, _Doubt] = {}
         # Objects that are newer here than the stream, which will come to them.
         self._ahead: dict[_Key, Entry] = {}
+        # Objects that another source told as DELETED, to which this one's stream may have yet to
+        # come.
+        self._dead: set[str] = set()
         self._training = Training()
 
     # Identity
@@ -186,8 +189,11 @@ class Source:
                 continue
             live = self.table.get(item.namespace, item.name)
             if isinstance(delta, Remove):
+                self._dead.discard(item.uid)
                 if live is not None:
                     effects.extend(self._remove(item, live))
+            elif item.uid in self._dead:
+                continue
             elif live is not None:
                 effects.extend(self._replace(item, live, is_addition=delta.is_addition))
             elif not any(other.has_place(item.namespace, item.name) for other in successors):
@@ -281,7 +287,7 @@ class Source:
             self._staged = Holding()
         version = self.version
         for item in items:
-            if not self._keeps(item.namespace, item.name):
+            if not self._keeps(item.namespace, item.name) or item.uid in self._dead:
                 continue
             live = self.table.get(item.namespace, item.name)
             is_unchanged = (
@@ -374,6 +380,7 @@ class Source:
         self._staged = None
         self._doubts.clear()
         self._ahead.clear()
+        self._dead.clear()
         self._training = Training()
         self.is_synced = False
 
@@ -391,6 +398,14 @@ class Source:
         self._live.pop(*key)
         self._doubts.pop(key, None)
         self._ahead.pop(key, None)
+
+    def bury(self, entry: Entry) -> None:
+        """Take that another source told this object as DELETED: it never comes back."""
+        self._dead.add(entry.uid)
+        if self._staged is not None:
+            staged = self._staged.table.get(entry.namespace, entry.name)
+            if staged is not None and staged.uid == entry.uid:
+                self._staged.pop(entry.namespace, entry.name)
 
     def run_ahead(self, entry: Entry) -> None:
         """Hold the entry of another source, which is newer than what this one has read so far.

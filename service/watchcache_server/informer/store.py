@@ -200,8 +200,23 @@ class Store:
             Change(self.revision, kind, source, None, (), None, False, read_at, _CHANGE_BYTES)
         )
 
+    def _companions(self, source: Source) -> list[Source]:
+        """Return the sources that read the same objects while one of the two retires."""
+        return [
+            other
+            for other in self._sources.values()
+            if other is not source
+            and (other.is_retiring or source.is_retiring)
+            and other.may_share_objects(source)
+        ]
+
     def _append(self, source: Source, effects: Iterable[Effect], read_at: float) -> None:
+        companions: list[Source] | None = None
         for effect in effects:
+            if effect.kind is EventKind.DELETED:
+                companions = self._companions(source) if companions is None else companions
+                for companion in companions:
+                    companion.bury(effect.entry)
             self.revision += 1
             effect.entry.revision = self.revision
             self.history.append(

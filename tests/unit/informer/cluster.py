@@ -84,7 +84,8 @@ class SimulatedInformer:
         self.cluster = cluster
         self.store = store
         self.source: Source = store.add_source(spec)
-        self.position = 0
+        # A first list is a consistent read, so it is never older than the moment of its request.
+        self.position = len(cluster.changes)
         self._listed: int | None = None
         self._answers: list[tuple[Unverified, bool]] = []
         self._selector = LabelSelector.parse(spec.label_selector)

@@ -86,6 +86,9 @@ class Reader:
         self.wanted = wanted
         self.limits = limits
         self.held: dict[Key, Known] = {}
+        self.deleted: set[str] = set()
+        # Where uids are made up at random, one may be used again.
+        self.may_come_back = True
         self.cursor = begin_snapshot(store, wanted)
         self.is_deleted: Callable[[str], bool] = lambda uid: True
         self.may_follow: Callable[[Known, Known], bool] = lambda before, after: True
@@ -102,6 +105,8 @@ class Reader:
         other = Reader(self.store, self.wanted, self.limits, self.answers)
         other.cursor = self.cursor
         other.held = dict(self.held)
+        other.deleted = set(self.deleted)
+        other.may_come_back = self.may_come_back
         other.is_deleted = self.is_deleted
         other.may_follow = self.may_follow
         other.token = self.token
@@ -187,6 +192,8 @@ class Reader:
             return
         if event.kind is EventKind.ADDED:
             assert known is None, f"{key} was ADDED twice"
+            is_back = entry.uid in self.deleted and not self.may_come_back
+            assert not is_back, f"{key} came back after its DELETED"
             assert event.left_reason is None
             self._hold(key, event)
             return
@@ -201,6 +208,7 @@ class Reader:
         if event.kind is EventKind.DELETED:
             assert event.left_reason is None
             assert self.is_deleted(entry.uid), f"{key} was called deleted, and is not"
+            self.deleted.add(entry.uid)
         else:
             assert isinstance(event.left_reason, LeftReason)
 

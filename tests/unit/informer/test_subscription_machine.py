@@ -243,6 +243,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
     def add_reader(self, wanted: Filter, limits: Limits) -> None:
         reader = Reader(self.store, wanted, limits, self.answers)
         reader.is_deleted = self.is_deleted
+        reader.may_come_back = False
         reader.may_follow = is_newer_or_other_form
         self.readers.append(reader)
 

@@ -32,6 +32,7 @@ class Scene:
         self.old.stage(objects)
         self.store.commit(self.old, 1.0)
         self.reader = Reader(self.store, EVERYTHING, Limits(events=3))
+        self.reader.may_come_back = False
         self.reader.catch_up()
         self.old.is_retiring = True
         self.new = self.store.add_source(new)
@@ -398,3 +399,62 @@ def test_retiring_source_binds_beside_its_successor() -> None:
     scene = Scene(WIDE, NARROW)
     assert scene.store.bind(scene.old, served(version="v2")) is None
     assert isinstance(scene.store.source(scene.old.number), Source)
+
+
+# What was told as DELETED while the new source still read the past
+
+
+GONE = Remove(item(uid="uid-1", version="12"))
+
+
+def test_what_was_deleted_before_the_new_source_synced_does_not_come_back() -> None:
+    """A list of before the deletion adds nothing, whether the page came before it or after."""
+    scene = Scene(WIDE, NARROW, HELD, item("db", uid="uid-3", version="3"))
+    scene.new.stage([HELD])
+    scene.store.apply(scene.old, [GONE], 2.0)
+    assert scene.told() == [(DELETED, "uid-1", "12")]
+    assert scene.sync(HELD, item("db", uid="uid-3", version="3"), version="11") == []
+    assert scene.end() == []
+
+
+def test_the_only_object_does_not_come_back_either() -> None:
+    """With it gone the old source has nothing to hand over, and the new one nothing to bring."""
+    scene = Scene(WIDE, NARROW, HELD)
+    scene.store.apply(scene.old, [GONE], 2.0)
+    assert scene.told() == [(DELETED, "uid-1", "12")]
+    assert scene.sync(HELD, version="11") == []
+    assert scene.new.table.count == 0
+
+
+def test_what_was_deleted_is_not_brought_back_by_a_stream_that_is_behind() -> None:
+    """The changes before the deletion, and then the deletion, say nothing new to anybody."""
+    scene = Scene(WIDE, NARROW, HELD)
+    scene.store.apply(scene.old, [GONE], 2.0)
+    assert scene.told() == [(DELETED, "uid-1", "12")]
+    assert scene.sync(version="9") == []
+    scene.end()
+    scene.store.apply(scene.new, [Upsert(item(uid="uid-1", version="10"), is_addition=True)], 3.0)
+    scene.store.apply(scene.new, [Upsert(item(uid="uid-1", version="11")), GONE], 3.0)
+    assert scene.told() == []
+    scene.store.apply(scene.new, [Upsert(item(uid="uid-2", version="13"), is_addition=True)], 4.0)
+    assert scene.told() == [(ADDED, "uid-2", "13")]
+
+
+def test_what_the_new_source_told_as_deleted_does_not_come_back_from_the_old_one() -> None:
+    """The old one may be behind too, and read of an object that a selector had hidden from it."""
+    scene = Scene(source_spec(label_selector="app"), SELECTING)
+    assert scene.sync(HELD) == [(ADDED, "uid-1", "10")]
+    scene.store.apply(scene.new, [GONE], 3.0)
+    scene.store.resolve(scene.new, Unverified("team-a", "web", "uid-1"), 4.0, is_deleted=True)
+    assert scene.told() == [(DELETED, "uid-1", "10")]
+    scene.store.apply(scene.old, [Upsert(HELD, is_addition=True)], 5.0)
+    assert scene.told() == []
+
+
+def test_an_object_of_the_name_of_a_deleted_one_is_added() -> None:
+    """It is the uid that never comes back; its name may."""
+    scene = Scene(WIDE, NARROW, HELD)
+    scene.new.stage([HELD])
+    scene.store.apply(scene.old, [GONE], 2.0)
+    assert scene.told() == [(DELETED, "uid-1", "12")]
+    assert scene.sync(item(uid="uid-2", version="13")) == [(ADDED, "uid-2", "13")]
