@@ -84,6 +84,13 @@ class Change:
     labels: Mapping[str, str] | None = None
     """The object's labels; None where they are not known."""
 
+    def __str__(self) -> str:
+        flags = f"{self.left_reason} {'final_state_unknown' if self.final_state_unknown else ''}"
+        return (
+            f"{self.kind.value} {self.key} uid {self.uid} rv {self.resource_version} "
+            f"revision {self.revision} {flags}"
+        ).strip()
+
 
 @dataclass(frozen=True, slots=True)
 class Started:
@@ -98,6 +105,10 @@ class Batch:
 
     changes: tuple[Change, ...]
     has_token: bool
+
+    def __str__(self) -> str:
+        told = ", ".join(map(str, self.changes))
+        return f"Batch{'' if self.has_token else ' without a token'}: {told}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +206,9 @@ class HistoryChecker:
     """Notes in `violations` what is wrong with the records fed to it.
 
     `held` is given when the history begins with a token from an earlier one: what was held there.
-    `matches` says which labels the subscriber's label selector lets through.
+    `matches` says which labels the subscriber's label selector lets through. Where informers have
+    selectors of their own (`is_selected_upstream`) an object may have LEFT for one of those, with
+    the last content that was known of it.
     """
 
     def __init__(
@@ -203,12 +216,14 @@ class HistoryChecker:
         held: Mapping[Key, tuple[str, str]] | None = None,
         *,
         matches: Callable[[Mapping[str, str]], bool] | None = None,
+        is_selected_upstream: bool = False,
     ) -> None:
         self.violations: list[Violation] = []
         self.change_count = 0
         self.reset_count = 0
         self.resumed_count = 0
         self._matches = matches
+        self._is_selected_upstream = is_selected_upstream
         self._state = _State()
         # What undoes the changes since the newest token, the latest last; None where there is none.
         self._undo: list[_Undo] | None = None
@@ -442,7 +457,8 @@ class HistoryChecker:
     def _check_selected(self, change: Change, what: str, *, is_matching: bool) -> None:
         if change.kind in (Kind.ADDED, Kind.MODIFIED) and not is_matching:
             self._note(Rule.SELECTED, f"{what} does not match: {change.labels}")
-        if change.left_reason.endswith("SELECTION") and is_matching:
+        is_unselected = change.left_reason.endswith("SELECTION") and not self._is_selected_upstream
+        if is_unselected and is_matching:
             self._note(Rule.SELECTED, f"{what} still matches: {change.labels}")
 
 

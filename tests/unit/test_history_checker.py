@@ -388,6 +388,13 @@ def test_labels_are_compared_with_the_selector(
     assert [v.rule for v in checker.violations] == ([] if is_good else [Rule.SELECTED])
 
 
+def test_an_upstream_selector_may_be_why_a_matching_object_left() -> None:
+    """The informer's own selector says nothing of the labels that a subscriber asked for."""
+    checker = HistoryChecker(matches=lambda found: True, is_selected_upstream=True)
+    checker.feed(*snapshot(HELD), batch(replace(change("LEFT", 2), labels=GOLD)))
+    checker.assert_clean()
+
+
 # The end
 
 
