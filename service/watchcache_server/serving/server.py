@@ -158,6 +158,10 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", settings.max_message_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_concurrent_streams", settings.max_streams_per_connection),
+        # From a thousand calls that wait for their turn on, gRPC cancels some by chance. After a
+        # restart all subscribers come at one moment.
+        ("grpc.server.max_pending_requests", settings.max_subscriptions),
+        ("grpc.server.max_pending_requests_hard_limit", 2 * settings.max_subscriptions),
         ("grpc.keepalive_time_ms", settings.keepalive_seconds * milli),
         ("grpc.keepalive_timeout_ms", settings.keepalive_timeout_seconds * milli),
         # Without this one a dead peer is noticed after a minute, whatever the two above say.
