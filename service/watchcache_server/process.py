@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
 import structlog
 import uvloop
@@ -65,6 +65,7 @@ async def _serve_until_signalled(
         when_signalled()
 
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_report_loop_error)
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, stop, each.name)
     try:
@@ -73,6 +74,15 @@ async def _serve_until_signalled(
         if not signals:
             raise
     log.info("stopped")
+
+
+def _report_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what the event loop cannot tell anybody else."""
+    error = context.get("exception")
+    if isinstance(error, RuntimeError) and "the handler is closed" in str(error):
+        # uvloop goes on with TLS for a moment on a connection that was cut here while it was made.
+        return
+    loop.default_exception_handler(context)
 
 
 def _announce(running: App) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -150,6 +151,34 @@ def test_it_runs_on_uvloop_with_log_and_allocator_set(monkeypatch: pytest.Monkey
         process.run(Settings())
     assert done == ["log", "allocator", "uvloop"]
     structlog.reset_defaults()
+
+
+class _Logged(logging.Handler):
+    """Keeps the messages of a logger."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+async def test_a_connection_that_was_cut_here_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what the event loop reports all is logged but the echo of our own cuts."""
+    logged = _Logged()
+    monkeypatch.setattr(logging.getLogger("asyncio"), "handlers", [logged])
+    task = await start(Fake(), monkeypatch)
+    loop = asyncio.get_running_loop()
+    message = "Fatal error on SSL protocol"
+    cut = RuntimeError(
+        "unable to perform operation on <TCPTransport closed=True>; the handler is closed"
+    )
+    for error in (cut, RuntimeError("something else"), ValueError("the handler is closed")):
+        loop.call_exception_handler({"message": message, "exception": error})
+    os.kill(os.getpid(), signal.SIGTERM)
+    await task
+    assert logged.messages == [message, message]
 
 
 HANGING = """
