@@ -137,7 +137,8 @@ class Server:
                 return await self._answer(request, info, cut)
             except ApiError as error:
                 return _refusal(error)
-        except Severed:
+        except (Severed, ConnectionError):
+            # Nobody is left to be answered.
             return web.Response()
         except Exception as error:  # noqa: BLE001 - the boundary: a mistake must not look like a cut
             _log.exception("%s %s failed", request.method, request.path)

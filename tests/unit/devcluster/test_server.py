@@ -15,6 +15,7 @@ from watchcache_devcluster.authentication import Authenticator
 from watchcache_devcluster.rbac import Authorizer, Question
 from watchcache_devcluster.requests import RequestInfo
 from watchcache_devcluster.storage import Storage
+from watchcache_devcluster.streams import WatchResponse
 from watchcache_devcluster.tokens import Tokens, User
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
@@ -337,3 +338,17 @@ class TestAdminPaths:
         """A ServiceAccount cannot make trouble."""
         bearer = f"Bearer {await devcluster.token_for('default', 'robot')}"
         assert (await caller.call("GET", "/devcluster/faults", Authorization=bearer))[0] == 403
+
+
+async def test_a_client_that_has_left_is_no_mistake(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is logged when nobody is left to be answered."""
+
+    async def leave(_: WatchResponse) -> Any:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(WatchResponse, "run", leave)
+    async with caller.open("GET", f"{CONFIGMAPS}?watch=true") as response:
+        assert await response.read() == b""
+    assert caplog.records == []
