@@ -34,7 +34,11 @@ class _ContextWriter:
         self._reporter = reporter
 
     async def write(self, message: bytes) -> None:
-        await self._context.write(message)
+        try:
+            await self._context.write(message)
+        except grpc.aio.InternalError as error:
+            # The reader has left while a message was on its way to it: the RPC is over.
+            raise asyncio.CancelledError from error
         self._reporter.rpc_message_sent(self._method, "server_stream")
 
 
