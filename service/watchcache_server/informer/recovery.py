@@ -379,7 +379,14 @@ class Recovery:
         self._wait(at_most=self._settings.probe_seconds)
 
     def _park(self, verdict: Verdict, _doing: Doing, _was_open: bool) -> None:
-        """Wait for minutes: the request is wrong, by its selectors most likely."""
+        """Wait for minutes: the request is wrong, by its selectors most likely.
+
+        Unless such requests have been answered: then it is somebody on the way, and for a while.
+        """
+        if self._is_synced:
+            self._lose_contact(verdict.reason, "the server refused the request", verdict.message)
+            self._wait(at_least=verdict.retry_after_seconds)
+            return
         what = "the server does not accept the request; check the selectors"
         self._lose_contact(verdict.reason, what, verdict.message)
         self._wait(at_least=self._settings.bad_request_seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.informer.shell import PODS, Shell, item, modified
+from tests.unit.informer.shell import PODS, Shell, bookmark, item, modified
 from watchcache_server.informer.backoff import BackoffSettings
 from watchcache_server.informer.bodies import ListMetadata
 from watchcache_server.informer.effects import Discover, List, RefreshToken, SetState
@@ -135,6 +135,13 @@ def test_a_bad_request_keeps_the_data() -> None:
     shell = reconnecting().answer(400)
     assert (shell.state, shell.reason) == (SourceState.STALE, "BAD_REQUEST")
     assert shell.store == _STORE
+
+
+def test_a_bad_request_that_was_a_good_one_is_not_parked() -> None:
+    """What was answered before is refused by somebody on the way: it is asked again soon."""
+    shell = reconnecting().answer(400)
+    assert shell.wait == 0.8
+    assert shell.retry().opened().events(bookmark("11")).state is SourceState.LIVE
 
 
 def test_a_watch_list_that_is_a_bad_request_is_one_as_a_list() -> None:
