@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,14 @@ from tests.e2e.conftest import (  # noqa: F401 (fixtures)
     wc,
 )
 from tests.e2e.service import ServiceProcess
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    """Give the source of all chance; CHAOS_SEED=... repeats a failed test."""
+    seed = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(1 << 32))
+    print(f"CHAOS_SEED={seed}")  # noqa: T201 (pytest shows it where the test fails)
+    return random.Random(seed)
 
 
 @pytest.fixture

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 import watchcache
+from tests.chaos.interruptions import cut_clients, holds
 from tests.chaos.proxy import Proxy
 from tests.chaos.receiver import Receiver, held_by
 from tests.chaos.world import World
 from tests.contract.api import Api, eventually
 from tests.e2e.acting import grant
 from tests.e2e.recording import History, Recorder
-from tests.history_checker import Batch, Key
+from tests.history_checker import Batch
 
 # Changes, seconds, and how many changes the service remembers.
 _LONG = (5000, 20.0, 16_384)
@@ -29,29 +28,9 @@ _BACKOFF = watchcache.Backoff("0.05s", "0.5s")
 
 
 @pytest.fixture
-def chance() -> random.Random:
-    """Give the source of all chance; CHAOS_SEED=... repeats a failed test."""
-    seed = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(1 << 32))
-    print(f"CHAOS_SEED={seed}")  # noqa: T201 (pytest shows it where the test fails)
-    return random.Random(seed)
-
-
-@pytest.fixture
 def service_settings(plan: tuple[int, float, int]) -> dict[str, Any]:
     """Give the settings of the service: how many changes it remembers."""
     return {"history_changes": plan[2]}
-
-
-async def cut_clients(network: Proxy, chance: random.Random) -> None:
-    """Reset the clients' connections again and again; now and then take none for a while."""
-    while True:
-        await asyncio.sleep(chance.uniform(0.05, 0.8))
-        if chance.random() < 0.2:
-            network.shut()
-            await asyncio.sleep(chance.uniform(0.0, 0.6))
-            network.open()
-        else:
-            network.cut()
 
 
 async def cut_informers(network: Proxy, world: World, changes: int, chance: random.Random) -> None:
@@ -73,17 +52,6 @@ async def be_killed(receiver: Receiver, address: str, name: str, chance: random.
                     await receiver.follow(ext, bookmark_interval="1s", backoff=_BACKOFF)
             except (TimeoutError, watchcache.UnavailableError, watchcache.DeadlineExceededError):
                 continue
-
-
-def holds(
-    held: Callable[[], dict[Key, tuple[str, str]]], expected: dict[Key, tuple[str, str]]
-) -> Callable[[], Awaitable[bool]]:
-    """Return a condition: that someone holds exactly what is expected."""
-
-    async def condition() -> bool:
-        return held() == expected
-
-    return condition
 
 
 @pytest.mark.timeout(300)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from tests.history_checker import Disconnected, HistoryChecker, Key, Record, records_of
+from tests.history_checker import Batch, Disconnected, HistoryChecker, Key, Record, records_of
 from watchcache.errors import WatchCacheError
 from watchcache.messages import Message
 from watchcache.progress import Retry, WatchProgress
@@ -29,12 +29,16 @@ _SHOWN_CHARACTERS = 600
 class History:
     """What one subscriber was sent, over all its streams."""
 
-    def __init__(self, request: service_pb2.WatchRequest) -> None:
+    def __init__(
+        self, request: service_pb2.WatchRequest, *, is_selected_upstream: bool = False
+    ) -> None:
         self.extension = f"{request.namespace}/{request.name}"
         self.label_selector = request.filter.label_selector
         self.records: list[Record] = []
         self.token = b""
-        self.checker = HistoryChecker(matches=_matcher(self.label_selector))
+        self.checker = HistoryChecker(
+            matches=_matcher(self.label_selector), is_selected_upstream=is_selected_upstream
+        )
         self._is_open = False
         #: Whether its watch was closed.
         self.is_over = False
@@ -80,12 +84,23 @@ class History:
         if not violations:
             return ""
         end = violations[0].position
-        before = self.records[max(0, end - 1 - _SHOWN_BEFORE) : end]
+        first = max(0, end - 1 - _SHOWN_BEFORE)
         lines = [
             f"watch of {self.extension} {self.label_selector}: {len(violations)} violations",
             *(f"  {violation}" for violation in violations[:10]),
-            f"  the records up to number {end} of {len(self.records)}:",
-            *(f"    {str(record)[:_SHOWN_CHARACTERS]}" for record in before),
+            f"  what was said of the objects in the first one, of {len(self.records)} records:",
+            *(
+                f"    {number}: {change}"
+                for number, record in enumerate(self.records[:end], 1)
+                if isinstance(record, Batch)
+                for change in record.changes
+                if f"{change.key} " in violations[0].description
+            ),
+            "  the records up to there:",
+            *(
+                f"    {number}: {str(record)[:_SHOWN_CHARACTERS]}"
+                for number, record in enumerate(self.records[first:end], first + 1)
+            ),
         ]
         return "\n".join(lines)
 
@@ -95,6 +110,8 @@ class Recorder:
 
     def __init__(self) -> None:
         self.histories: list[History] = []
+        #: To be set by a test whose informers have selectors of their own.
+        self.is_selected_upstream = False
         recorder = self
 
         class RecordedWatch(Watch[T]):
@@ -124,7 +141,7 @@ class Recorder:
             if token and history.is_over and history.token == token:
                 history.is_over = False
                 return history
-        history = History(request)
+        history = History(request, is_selected_upstream=self.is_selected_upstream)
         self.histories.append(history)
         return history
 
