@@ -101,14 +101,19 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Changes to be applied together, and whether a resume token came with them."""
+    """Changes to be applied together, and whether a resume token came with them.
+
+    `is_coalesced`: each stands for all that happened to its object, which may be held or not.
+    """
 
     changes: tuple[Change, ...]
     has_token: bool
+    is_coalesced: bool = False
 
     def __str__(self) -> str:
         told = ", ".join(map(str, self.changes))
-        return f"Batch{'' if self.has_token else ' without a token'}: {told}"
+        what = "Coalesced batch" if self.is_coalesced else "Batch"
+        return f"{what}{'' if self.has_token else ' without a token'}: {told}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +227,7 @@ class HistoryChecker:
         self.change_count = 0
         self.reset_count = 0
         self.resumed_count = 0
+        self.coalesced_count = 0
         self._matches = matches
         self._is_selected_upstream = is_selected_upstream
         self._state = _State()
@@ -237,6 +243,7 @@ class HistoryChecker:
         self._is_snapshot = False
         self._is_synced = False
         self._is_draining = False
+        self._is_coalesced = False
 
     @property
     def held(self) -> Mapping[Key, tuple[str, str]]:
@@ -309,6 +316,8 @@ class HistoryChecker:
             self._note(Rule.LAST, f"{type(record).__name__} came after Draining")
         match record:
             case Batch():
+                self._is_coalesced = record.is_coalesced
+                self.coalesced_count += record.is_coalesced
                 for change in record.changes:
                     self.change_count += 1
                     self._apply(change)
@@ -423,13 +432,14 @@ class HistoryChecker:
         if self._matches is not None and change.labels is not None:
             self._check_selected(change, what, is_matching=self._matches(change.labels))
         if change.kind is Kind.ADDED:
-            if held is not None:
+            if held is not None and self._is_coalesced and held.uid == change.uid:
+                self._check_newer(change, held, what)
+            elif held is not None:
                 rule = Rule.UNIQUE if held.uid == change.uid else Rule.IDENTITY
                 self._note(rule, f"{what} came while {held.uid} was held")
             if change.uid in state.deleted:
                 self._note(Rule.DELETED_ONCE, f"{what} came after its DELETED")
-        elif held is None and change.kind is not Kind.MODIFIED and self._is_catching_up:
-            # What came after the token may have been known by then, and be gone by now.
+        elif held is None and self._may_be_unknown(change):
             pass
         elif held is None:
             rule = Rule.UNIQUE if change.uid in state.deleted else Rule.KNOWN
@@ -437,10 +447,7 @@ class HistoryChecker:
         elif held.uid != change.uid:
             self._note(Rule.IDENTITY, f"{what} came while {held.uid} was held")
         elif change.kind is Kind.MODIFIED:
-            if change.resource_version == held.resource_version:
-                self._note(Rule.UNIQUE, f"{what} changes nothing")
-            elif _is_older(change.resource_version, held.resource_version):
-                self._note(Rule.ORDERED, f"{what} came after rv {held.resource_version}")
+            self._check_newer(change, held, what)
         if change.revision <= state.revisions.get(key, 0):
             self._note(Rule.REVISIONS, f"{what} has revision {change.revision}, as one before it")
         elif change.kind is not Kind.ADDED and change.revision <= state.last_revision:
@@ -450,9 +457,19 @@ class HistoryChecker:
                 f"{what} has revision {change.revision}, after {state.last_revision}",
             )
 
-    @property
-    def _is_catching_up(self) -> bool:
-        return not self._is_snapshot and not self._is_synced
+    def _check_newer(self, change: Change, held: _Held, what: str) -> None:
+        if change.resource_version == held.resource_version:
+            self._note(Rule.UNIQUE, f"{what} changes nothing")
+        elif _is_older(change.resource_version, held.resource_version):
+            self._note(Rule.ORDERED, f"{what} came after rv {held.resource_version}")
+
+    def _may_be_unknown(self, change: Change) -> bool:
+        """Tell whether such a change of an object that is not held breaks no promise."""
+        if self._is_coalesced:
+            return True
+        # What came after the token may have been known by then, and be gone by now.
+        is_resumed = not self._is_snapshot and not self._is_synced
+        return is_resumed and change.kind is not Kind.MODIFIED
 
     def _check_selected(self, change: Change, what: str, *, is_matching: bool) -> None:
         if change.kind in (Kind.ADDED, Kind.MODIFIED) and not is_matching:
@@ -495,7 +512,7 @@ def records_of(
         case "batch":
             batch = response.batch
             changes = tuple(_change(event, reads_labels=reads_labels) for event in batch.events)
-            yield Batch(changes, bool(batch.resume_token))
+            yield Batch(changes, bool(batch.resume_token), batch.coalesced)
         case "synced":
             yield Synced(bool(response.synced.resume_token))
         case "bookmark":
@@ -530,8 +547,8 @@ def records_of_client(message: messages.Message[Any], *, has_token: bool) -> Ite
     match message:
         case messages.Started(mode=mode):
             yield Started(is_resumed=mode == "RESUMED")
-        case messages.Batch(events=events):
-            yield Batch(tuple(map(_client_change, events)), has_token)
+        case messages.Batch(events=events, is_coalesced=is_coalesced):
+            yield Batch(tuple(map(_client_change, events)), has_token, is_coalesced)
         case messages.Synced():
             yield Synced(has_token)
         case messages.Bookmark():

@@ -134,6 +134,12 @@ class Settings:
     history_bytes: int = _setting(
         32 * 1024 * 1024, "Bytes of changes kept for each extension.", low=64 * 1024
     )
+    history_ends: int = _setting(
+        65_536,
+        "Ends of objects older than those changes, kept for each extension: who comes from before "
+        "the oldest of them starts with a snapshot.",
+        low=16,
+    )
 
     # Subscriptions
     max_subscriptions: int = _setting(20_000, "Open Watch streams.", low=1)

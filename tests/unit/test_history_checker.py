@@ -32,18 +32,11 @@ from watchcache.objects import decode_json
 from watchcache.progress import WatchProgress
 from watchcache.v1alpha1 import event_pb2, extension_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
+from watchcache_server.informer.cursors import Cursor, Event, Limits, Outcome
 from watchcache_server.informer.filters import EVERYTHING
 from watchcache_server.informer.objects import Delta, Item, Remove, Upsert
 from watchcache_server.informer.store import Store
-from watchcache_server.informer.subscription import (
-    Cursor,
-    Event,
-    Limits,
-    Outcome,
-    advance,
-    begin_snapshot,
-    resume,
-)
+from watchcache_server.informer.subscription import advance, begin_snapshot, resume
 from watchcache_server.model.states import LeftReason
 
 WEB = Key("hub", "apps", "deployments", "a", "web")
@@ -70,6 +63,11 @@ def change(
 def batch(*changes: Change, has_token: bool = True) -> Batch:
     """Make a batch."""
     return Batch(changes, has_token)
+
+
+def coalesced(*changes: Change) -> Batch:
+    """Make a batch whose events stand for several changes each."""
+    return Batch(changes, has_token=True, is_coalesced=True)
 
 
 def snapshot(*changes: Change) -> list[Record]:
@@ -111,6 +109,18 @@ HELD = change("ADDED", 1)
         pytest.param(
             [*snapshot(HELD), batch(change("LEFT", 2), change("ADDED", 3, version="3"))],
             id="left and back",
+        ),
+        pytest.param(
+            [
+                *snapshot(HELD),
+                coalesced(
+                    change("DELETED", 2, "uid-7", key=DB),
+                    change("ADDED", 5, version="5"),
+                    change("MODIFIED", 9, "uid-2", "9", key=DB),
+                ),
+                batch(change("MODIFIED", 10, "uid-2", "10", key=DB)),
+            ],
+            id="caught up",
         ),
         pytest.param(
             [
@@ -222,6 +232,19 @@ BAD = [
         [*snapshot(), Draining(has_token=False)], Rule.TOKEN, id="draining without a token"
     ),
     pytest.param([*snapshot(HELD), batch(change("ADDED", 2))], Rule.UNIQUE, id="added twice"),
+    pytest.param(
+        [*snapshot(HELD), coalesced(change("ADDED", 2))], Rule.UNIQUE, id="told twice on the way"
+    ),
+    pytest.param(
+        [*snapshot(change("ADDED", 1, version="9")), coalesced(change("ADDED", 2, version="8"))],
+        Rule.ORDERED,
+        id="gone back on the way",
+    ),
+    pytest.param(
+        [*snapshot(HELD), coalesced(change("ADDED", 2, "uid-2", "2"))],
+        Rule.IDENTITY,
+        id="replaced on the way without an end",
+    ),
     pytest.param(
         [*snapshot(HELD), batch(change("MODIFIED", 2))], Rule.UNIQUE, id="modified to the same"
     ),
@@ -636,7 +659,8 @@ class Stream:
             self.begin_again()
         elif step.events:
             has_token = self.checker.is_complete and self.place.walk is None
-            self.checker.feed(record_of(step.events, has_token=has_token))
+            record = record_of(step.events, has_token=has_token)
+            self.checker.feed(replace(record, is_coalesced=step.is_coalesced))
             self.token = self.place if has_token else self.token
         elif step.outcome is Outcome.AT_HEAD:
             self.checker.feed(Bookmark() if self.checker.is_synced else Synced())
@@ -652,7 +676,7 @@ class Stream:
             self.begin_again()
         else:
             self.checker.feed(RESUMED)
-            self.place = resume(self.store, self.token.revision)
+            self.place = resume(self.store, self.token.revision, self.token.behind_since)
 
     def begin_again(self) -> None:
         """Go to the beginning of a new snapshot."""
@@ -712,7 +736,7 @@ class Resource:
 
 @settings(max_examples=2 * settings().max_examples)
 @given(
-    max_changes=st.sampled_from((8, 1000)),
+    max_changes=st.sampled_from((2, 8, 1000)),
     steps=st.lists(
         st.tuples(
             st.sampled_from(

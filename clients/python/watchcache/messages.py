@@ -68,10 +68,16 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Batch(Generic[T]):
-    """Changes to be applied together, or a part of a snapshot."""
+    """Changes to be applied together, or a part of a snapshot.
+
+    `is_coalesced`: this watch is catching up, and each event stands for all that happened to its
+    object. ADDED and MODIFIED both say how it is, held or not; DELETED and LEFT may be of one that
+    is not held, and have no body.
+    """
 
     events: tuple[Event[T], ...]
     is_snapshot: bool
+    is_coalesced: bool = False
 
     def __iter__(self) -> Iterator[Event[T]]:
         return iter(self.events)

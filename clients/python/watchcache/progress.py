@@ -93,7 +93,7 @@ class WatchProgress(Generic[T]):
         if kind == "batch":
             self._advance(response.batch.resume_token)
             events = tuple(Event(event, self._decode) for event in response.batch.events)
-            return Batch(events, self._is_snapshot)
+            return Batch(events, self._is_snapshot, response.batch.coalesced)
         if kind == "bookmark":
             self._advance(response.bookmark.resume_token)
             return Bookmark()

@@ -74,6 +74,7 @@ class Extension:
         reporter: Reporter,
         max_changes: int,
         max_history_bytes: int,
+        max_ends: int,
         deliveries_per_second: int,
         owner: ExtensionOwner,
     ) -> None:
@@ -88,6 +89,7 @@ class Extension:
             uuid.uuid4().bytes[:EPOCH_BYTES],
             max_changes=max_changes,
             max_history_bytes=max_history_bytes,
+            max_ends=max_ends,
         )
         self.pulse = Pulse(deliveries_per_second)
         #: Those that the spec asks for, and those that go on until their objects are taken over.

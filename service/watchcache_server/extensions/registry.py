@@ -238,6 +238,7 @@ class ExtensionRegistry:
             reporter=self._reporter,
             max_changes=self._settings.history_changes,
             max_history_bytes=self._settings.history_bytes,
+            max_ends=self._settings.history_ends,
             deliveries_per_second=self._settings.deliveries_per_second,
             owner=self,
         )

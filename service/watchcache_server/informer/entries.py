@@ -6,7 +6,6 @@ does not follow, so that a million entries cost it a few milliseconds; see docs/
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
@@ -14,6 +13,7 @@ import msgspec
 
 from watchcache_server.informer.compression import Codec
 from watchcache_server.informer.objects import Item
+from watchcache_server.informer.texts import Texts
 from watchcache_server.model.selectors import Labels
 
 __all__ = ["Entry", "OwnerIndex", "Table", "flat_labels"]
@@ -24,7 +24,9 @@ class Entry(msgspec.Struct, gc=False, eq=False):
 
     `stored` is the body compressed by `codec`; both change together when the source changes its
     codec. `raw_size` is the length of the body in bytes, `version` the API version it is written
-    in. `revision` is the extension's revision at which it took this form; 0 before it is visible.
+    in. `revision` is the extension's revision at which it took this form, `first_revision` that at
+    which its object became known; both are 0 before it is visible. The last entry of an object that
+    is gone may have lost its body: its `raw_size` is 0 then.
     """
 
     namespace: str
@@ -38,22 +40,29 @@ class Entry(msgspec.Struct, gc=False, eq=False):
     raw_size: int
     version: str
     revision: int = 0
+    first_revision: int = 0
 
     @classmethod
-    def of(cls, item: Item, codec: Codec, version: str) -> Entry:
+    def of(cls, item: Item, codec: Codec, version: str, texts: Texts) -> Entry:
         """Make an entry of a decoded object."""
+        texts.tidy()
+        share = texts.share
         return cls(
-            namespace=sys.intern(item.namespace),
+            namespace=share(item.namespace, item.namespace),
             name=item.name,
             uid=item.uid,
             resource_version=item.resource_version,
-            labels=flat_labels(item.labels),
-            owners=tuple(dict.fromkeys(map(sys.intern, item.owners))),
+            labels=flat_labels(item.labels, texts),
+            owners=tuple(share(uid, uid) for uid in dict.fromkeys(item.owners)),
             stored=codec.compress(item.body),
             codec=codec,
             raw_size=len(item.body),
             version=version,
         )
+
+    def without_body(self) -> Entry:
+        """Return what is left to say of an object that is gone."""
+        return msgspec.structs.replace(self, owners=(), stored=b"", raw_size=0)
 
     def body(self) -> bytes:
         """Return the JSON object."""
@@ -75,24 +84,26 @@ class Entry(msgspec.Struct, gc=False, eq=False):
         return len(self.stored) - before
 
 
-def flat_labels(labels: dict[str, str]) -> Labels:
-    """Return labels as a flat tuple sorted by key, its strings interned: most repeat."""
-    intern = sys.intern
-    return tuple(intern(text) for pair in sorted(labels.items()) for text in pair)
+def flat_labels(labels: dict[str, str], texts: Texts) -> Labels:
+    """Return labels as a flat tuple sorted by key; most of its strings repeat."""
+    share = texts.share
+    return tuple(share(text, text) for pair in sorted(labels.items()) for text in pair)
 
 
 class Table:
     """The entries of one source: a mapping from (namespace, name), walked in that order."""
 
-    __slots__ = ("_fresh", "_names", "_namespaces", "_rows", "count")
+    __slots__ = ("_fresh", "_gone", "_names", "_namespaces", "_rows", "count")
 
-    # Up to so many new names are put into the sorted list one by one; more are sorted in at once.
+    # Up to so many names are put into the sorted list, or taken out, one by one; more are at once.
     _FEW = 64
 
     def __init__(self) -> None:
         self._rows: dict[str, dict[str, Entry]] = {}
         self._names: dict[str, list[str]] = {}
+        # Names that have yet to be put into the sorted list, and those to be taken out.
         self._fresh: dict[str, list[str]] = {}
+        self._gone: dict[str, set[str]] = {}
         self._namespaces: list[str] = []
         self.count = 0
 
@@ -108,12 +119,17 @@ class Table:
             row = self._rows[entry.namespace] = {}
             self._names[entry.namespace] = []
             self._fresh[entry.namespace] = []
+            self._gone[entry.namespace] = set()
             insort(self._namespaces, entry.namespace)
         before = row.get(entry.name)
         row[entry.name] = entry
         if before is None:
             self.count += 1
-            self._fresh[entry.namespace].append(entry.name)
+            gone = self._gone[entry.namespace]
+            if entry.name in gone:
+                gone.remove(entry.name)
+            else:
+                self._fresh[entry.namespace].append(entry.name)
         return before
 
     def pop(self, namespace: str, name: str) -> Entry | None:
@@ -123,12 +139,12 @@ class Table:
             return None
         entry = row.pop(name)
         self.count -= 1
-        if not row:
-            del self._rows[namespace], self._names[namespace], self._fresh[namespace]
+        if row:
+            self._gone[namespace].add(name)
+        else:
+            del self._rows[namespace], self._names[namespace]
+            del self._fresh[namespace], self._gone[namespace]
             del self._namespaces[bisect_left(self._namespaces, namespace)]
-            return entry
-        names = self._sorted_names(namespace)
-        del names[bisect_left(names, name)]
         return entry
 
     def missing_from(self, other: Table) -> list[Entry]:
@@ -171,15 +187,20 @@ class Table:
     def _sorted_names(self, namespace: str) -> list[str]:
         names = self._names[namespace]
         fresh = self._fresh[namespace]
-        if not fresh:
-            return names
-        if len(fresh) <= self._FEW:
+        gone = self._gone[namespace]
+        if 0 < len(fresh) <= self._FEW:
             for name in fresh:
                 insort(names, name)
-        else:
+        elif fresh:
             names.extend(fresh)
             names.sort()
-        self._fresh[namespace] = []
+        fresh.clear()
+        if 0 < len(gone) <= self._FEW:
+            for name in gone:
+                del names[bisect_left(names, name)]
+        elif gone:
+            names[:] = [name for name in names if name not in gone]
+        gone.clear()
         return names
 
 

@@ -80,9 +80,13 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
 
     def passes(self, namespace: str, labels: Labels) -> bool:
         """Tell whether an object of a passing source passes."""
-        return (not self.namespaces or namespace in self._namespace_set) and (
+        return self.passes_namespace(namespace) and (
             not self.label_selector or self._matcher.matches(labels)
         )
+
+    def passes_namespace(self, namespace: str) -> bool:
+        """Tell whether an object of a passing source may pass, whatever its labels."""
+        return not self.namespaces or namespace in self._namespace_set
 
 
 EVERYTHING = Filter()

@@ -1,12 +1,12 @@
 """The history of an extension: its latest changes, by revision.
 
 Revisions grow by one with each change. The history keeps a window of them, bounded by count and by
-bytes; whoever asks for something older has to begin with a snapshot.
+bytes; what it drops goes to whoever was named for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -48,9 +48,24 @@ class Change(msgspec.Struct, frozen=True, gc=False, eq=False):
 class History:
     """A window of changes with consecutive revisions."""
 
-    __slots__ = ("_changes", "_max_bytes", "_max_changes", "_start", "bytes", "first_revision")
+    __slots__ = (
+        "_changes",
+        "_dropped",
+        "_max_bytes",
+        "_max_changes",
+        "_start",
+        "bytes",
+        "first_revision",
+    )
 
-    def __init__(self, *, max_changes: int, max_bytes: int) -> None:
+    def __init__(
+        self,
+        *,
+        max_changes: int,
+        max_bytes: int,
+        dropped: Callable[[Change], None] | None = None,
+    ) -> None:
+        self._dropped = dropped
         # Dropped changes are None until the list is cut, so that they are freed at once.
         self._changes: list[Any] = []
         self._start = 0
@@ -64,10 +79,13 @@ class History:
         self._changes.append(change)
         self.bytes += change.cost_bytes
         while len(self) > self._max_changes or (self.bytes > self._max_bytes and len(self) > 1):
-            self.bytes -= self._changes[self._start].cost_bytes
+            oldest = self._changes[self._start]
+            self.bytes -= oldest.cost_bytes
             self._changes[self._start] = None
             self._start += 1
             self.first_revision += 1
+            if self._dropped is not None:
+                self._dropped(oldest)
         if self._start > 1024 and self._start * 2 > len(self._changes):
             del self._changes[: self._start]
             self._start = 0

@@ -1,8 +1,8 @@
 """Resume tokens: where a subscriber stands, in a form that it can keep.
 
 A token is opaque to clients. It holds a format number, what it belongs to (a digest of the
-extension's name, the store's epoch, a digest of the filter), the revision, and a checksum against
-accidents. It is no secret and grants nothing.
+extension's name, the store's epoch, a digest of the filter), the revision, whether its holder was
+catching up and since where, and a checksum against accidents. It is no secret and grants nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from watchcache_server.model.specs import ExtensionKey
 
 __all__ = ["ResumeToken", "TokenError", "extension_digest"]
 
-_FORMAT = 1
-_LAYOUT = struct.Struct(">B8s8s8sQ")
+_FORMAT = 2
+_LAYOUT = struct.Struct(">B8s8s8sQQ")
 _CHECKSUM = struct.Struct(">I")
 
 EPOCH_BYTES = 8
@@ -28,16 +28,21 @@ class TokenError(ValueError):
 
 
 class ResumeToken(NamedTuple):
-    """The content of a token. The digests and the epoch have eight bytes each."""
+    """The content of a token. The digests and the epoch have eight bytes each.
+
+    Revision and `behind_since` are those of a `Cursor`.
+    """
 
     extension: bytes
     epoch: bytes
     filter: bytes
     revision: int
+    behind_since: int | None = None
 
     def encode(self) -> bytes:
         """Return the token as bytes."""
-        body = _LAYOUT.pack(_FORMAT, *self)
+        behind = 0 if self.behind_since is None else self.behind_since + 1
+        body = _LAYOUT.pack(_FORMAT, *self[:4], behind)
         return body + _CHECKSUM.pack(zlib.crc32(body))
 
     @classmethod
@@ -48,10 +53,10 @@ class ResumeToken(NamedTuple):
         body, checksum = token[: _LAYOUT.size], token[_LAYOUT.size :]
         if _CHECKSUM.unpack(checksum)[0] != zlib.crc32(body):
             raise TokenError("it was altered or cut")
-        version, *content = _LAYOUT.unpack(body)
+        version, extension, epoch, wanted, revision, behind = _LAYOUT.unpack(body)
         if version != _FORMAT:
             raise TokenError("it is of another version of the service")
-        return cls(*content)
+        return cls(extension, epoch, wanted, revision, behind - 1 if behind else None)
 
 
 def extension_digest(key: ExtensionKey) -> bytes:

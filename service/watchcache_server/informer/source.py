@@ -24,10 +24,10 @@ import msgspec
 from watchcache_server.informer.entries import Entry, OwnerIndex, Table
 from watchcache_server.informer.holding import Holding
 from watchcache_server.informer.objects import Delta, Item, Remove
+from watchcache_server.informer.texts import Texts
 from watchcache_server.informer.training import Training
 from watchcache_server.informer.versions import Order, compare_versions
 from watchcache_server.model.resources import ServedResource
-from watchcache_server.model.selectors import Labels
 from watchcache_server.model.specs import SourceSpec, overlap
 from watchcache_server.model.states import EventKind, LeftReason
 
@@ -37,11 +37,14 @@ _Key = tuple[str, str]
 
 
 class Effect(NamedTuple):
-    """One visible change of a source: what the history will hold."""
+    """One visible change of a source: what the history will hold.
+
+    `before` is what the change replaced or ended, None for ADDED.
+    """
 
     kind: EventKind
     entry: Entry
-    labels_before: Labels = ()
+    before: Entry | None = None
     left_reason: LeftReason | None = None
     final_state_unknown: bool = False
 
@@ -83,6 +86,7 @@ class Source:
         # come.
         self._dead: set[str] = set()
         self._training = Training()
+        self._texts = Texts()
 
     # Identity
 
@@ -225,7 +229,7 @@ class Source:
             self.going_back_count += 1
         entry = self._entry(item)
         self._live.put(entry)
-        yield Effect(EventKind.MODIFIED, entry, live.labels)
+        yield Effect(EventKind.MODIFIED, entry, live)
 
     def _remove(self, item: Item, live: Entry) -> Iterator[Effect]:
         if live.uid != item.uid:
@@ -248,10 +252,10 @@ class Source:
         final_state_unknown: bool = False,
     ) -> Effect:
         self.release(live)
-        return Effect(kind, last or live, live.labels, reason, final_state_unknown)
+        return Effect(kind, last or live, live, reason, final_state_unknown)
 
     def _entry(self, item: Item) -> Entry:
-        entry = Entry.of(item, self._training.codec, self.version)
+        entry = Entry.of(item, self._training.codec, self.version, self._texts)
         self._training.note(entry)
         return entry
 
@@ -352,24 +356,23 @@ class Source:
                 doubt = _Doubt(live, final_state_unknown=True)
                 self._doubts.setdefault((live.namespace, live.name), doubt)
             else:
-                yield Effect(EventKind.DELETED, live, live.labels, final_state_unknown=True)
+                yield Effect(EventKind.DELETED, live, live, final_state_unknown=True)
         for entry, before in staged.unlike(self.table):
             if before is None:
                 yield Effect(EventKind.ADDED, entry)
             elif before.uid != entry.uid:
-                yield Effect(EventKind.DELETED, before, before.labels, final_state_unknown=True)
+                yield Effect(EventKind.DELETED, before, before, final_state_unknown=True)
                 yield Effect(EventKind.ADDED, entry)
             elif before.is_same_form(entry):
                 # The stream brought it after it was staged.
-                entry.revision = before.revision
+                entry.revision, entry.first_revision = before.revision, before.first_revision
             else:
-                yield Effect(EventKind.MODIFIED, entry, before.labels)
+                yield Effect(EventKind.MODIFIED, entry, before)
 
     def purge(self, reason: LeftReason) -> list[Effect]:
         """Drop every object and what was learned from them; the source is unsynced again."""
         effects = [
-            Effect(EventKind.LEFT, entry, entry.labels, reason)
-            for entry in self.table.after("", "")
+            Effect(EventKind.LEFT, entry, entry, reason) for entry in self.table.after("", "")
         ]
         self.forget()
         return effects
@@ -382,6 +385,7 @@ class Source:
         self._ahead.clear()
         self._dead.clear()
         self._training = Training()
+        self._texts = Texts()
         self.is_synced = False
 
     # Succession

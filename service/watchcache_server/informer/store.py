@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from watchcache_server.informer.compaction import Compaction, Remaining, is_latest
 from watchcache_server.informer.entries import Entry
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.history import Change, History
@@ -60,10 +61,15 @@ def _order(source: Source) -> tuple[str, ...]:
 class Store:
     """All objects of an extension. `epoch` tells it from every other store there ever was."""
 
-    def __init__(self, epoch: bytes, *, max_changes: int, max_history_bytes: int) -> None:
+    def __init__(
+        self, epoch: bytes, *, max_changes: int, max_history_bytes: int, max_ends: int = 65_536
+    ) -> None:
         self.epoch = epoch
         self.revision = 0
-        self.history = History(max_changes=max_changes, max_bytes=max_history_bytes)
+        self.compaction = Compaction(max_ends=max_ends)
+        self.history = History(
+            max_changes=max_changes, max_bytes=max_history_bytes, dropped=self.compaction.add
+        )
         self._sources: dict[int, Source] = {}
         self._next_number = 1
 
@@ -90,7 +96,7 @@ class Store:
         for source in self._sources.values():
             source.forget()
         self._sources.clear()
-        self.history.forget()
+        self._forget()
 
     def source(self, number: int) -> Source | None:
         """Return a source by number; None when it was removed."""
@@ -148,7 +154,7 @@ class Store:
         elif source.table.count:
             self._mark(source, EventKind.ADDED, read_at)
             for entry in source.table:
-                entry.revision = self.revision
+                entry.revision = entry.first_revision = self.revision
 
     def resolve(
         self, source: Source, subject: Unverified, read_at: float, *, is_deleted: bool
@@ -160,11 +166,17 @@ class Store:
         """Drop all objects of a source.
 
         After a right was revoked nothing that was read with it is sent any more: the history goes
-        too, and who is behind begins anew.
+        too, who is behind begins anew, and the others are told of the objects without their bodies.
         """
+        effects = source.purge(reason)
         if reason is LeftReason.RIGHTS_REVOKED:
-            self.history.forget()
-        self._append(source, source.purge(reason), read_at)
+            self._forget()
+            effects = [each._replace(entry=each.entry.without_body()) for each in effects]
+        self._append(source, effects, read_at)
+
+    def _forget(self) -> None:
+        self.history.forget()
+        self.compaction.forget(self.revision)
 
     def predecessors(self, source: Source) -> list[Source]:
         """Return the retiring sources whose objects this one takes over."""
@@ -218,22 +230,40 @@ class Store:
                 for companion in companions:
                     companion.bury(effect.entry)
             self.revision += 1
-            effect.entry.revision = self.revision
+            entry, before = effect.entry, effect.before
+            entry.revision = self.revision
+            entry.first_revision = self.revision if before is None else before.first_revision
             self.history.append(
                 Change(
                     self.revision,
                     effect.kind,
                     source,
-                    effect.entry,
-                    effect.labels_before,
+                    entry,
+                    () if before is None else before.labels,
                     effect.left_reason,
                     effect.final_state_unknown,
                     read_at,
-                    _CHANGE_BYTES + len(effect.entry.stored),
+                    _CHANGE_BYTES + len(entry.stored),
                 )
             )
 
     # Reads
+
+    def covers(self, revision: int) -> bool:
+        """Tell whether who was told everything up to `revision` can go on from there."""
+        return self.compaction.floor <= revision <= self.revision
+
+    def latest_since(self, revision: int) -> Iterator[Remaining]:
+        """Yield the latest change of each object that changed after a covered revision.
+
+        Void ones are yielded as None. The store may not change meanwhile.
+        """
+        if not self.history.covers(revision):
+            yield from self.compaction.since(revision)
+            revision = self.history.first_revision - 1
+        for change in self.history.since(revision):
+            is_void = change.entry is not None and not is_latest(change)
+            yield Remaining(change.revision, None if is_void else change)
 
     def find(
         self, cluster: str, group: str, resource: str, namespace: str, name: str

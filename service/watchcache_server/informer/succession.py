@@ -84,16 +84,16 @@ def _difference(successor: Source, old: Entry, entry: Entry, *, is_same_form: bo
         successor.run_ahead(old)
         return []
     if old.uid != entry.uid:
-        end = Effect(EventKind.LEFT, old, old.labels, LeftReason.SCOPE)
+        end = Effect(EventKind.LEFT, old, old, LeftReason.SCOPE)
         return [
             _ended(old) if order is Order.OLDER else end,
             Effect(EventKind.ADDED, entry),
         ]
     if is_same_form and order is Order.EQUAL:
-        entry.revision = old.revision
+        entry.revision, entry.first_revision = old.revision, old.first_revision
         return []
-    return [Effect(EventKind.MODIFIED, entry, old.labels)]
+    return [Effect(EventKind.MODIFIED, entry, old)]
 
 
 def _ended(old: Entry) -> Effect:
-    return Effect(EventKind.DELETED, old, old.labels, final_state_unknown=True)
+    return Effect(EventKind.DELETED, old, old, final_state_unknown=True)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
+from watchcache_server.informer.cursors import Cursor, Limits, Outcome
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.resume import ResumeToken, extension_digest
 from watchcache_server.informer.store import Store
-from watchcache_server.informer.subscription import Cursor, Limits, Outcome, advance
+from watchcache_server.informer.subscription import advance
 from watchcache_server.model.specs import ExtensionKey
 from watchcache_server.model.states import View
 from watchcache_server.serving.wire import batch_message, event_field
@@ -35,7 +36,9 @@ def resume_token(key: ExtensionKey, store: Store, wanted: Filter, cursor: Cursor
     """Return the token for a cursor; empty while a walk is under way."""
     if cursor.walk is not None:
         return b""
-    token = ResumeToken(extension_digest(key), store.epoch, wanted.digest, cursor.revision)
+    token = ResumeToken(
+        extension_digest(key), store.epoch, wanted.digest, cursor.revision, cursor.behind_since
+    )
     return token.encode()
 
 
@@ -61,14 +64,18 @@ class BatchCache:
         """Return the step behind a cursor. Before `is_synced` a message carries no token."""
         place = (store.epoch, wanted.digest, view, cursor, is_synced)
         batch = self._batches.get(place)
-        if batch is not None and store.history.covers(cursor.revision):
+        if batch is not None and store.covers(cursor.revision):
             self._batches.move_to_end(place)
             return batch
         step = advance(store, wanted, cursor, self._limits)
         message = b""
         if step.events:
             token = resume_token(key, store, wanted, step.cursor) if is_synced else b""
-            message = batch_message((event_field(event, view) for event in step.events), token)
+            message = batch_message(
+                (event_field(event, view) for event in step.events),
+                token,
+                is_coalesced=step.is_coalesced,
+            )
         batch = Batch(message, len(step.events), step.cursor, step.outcome, step.oldest_read_at)
         if message:
             self._keep(place, batch)

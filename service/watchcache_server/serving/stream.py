@@ -15,8 +15,9 @@ from google.protobuf.message import Message
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.registry import ExtensionRegistry
+from watchcache_server.informer.cursors import Cursor, Outcome
 from watchcache_server.informer.filters import Filter
-from watchcache_server.informer.subscription import Cursor, Outcome, begin_snapshot
+from watchcache_server.informer.subscription import begin_snapshot
 from watchcache_server.model.errors import ExtensionNotFoundError, ServiceDrainingError
 from watchcache_server.model.states import View
 from watchcache_server.observability.reporting import Reporter

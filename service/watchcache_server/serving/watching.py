@@ -149,9 +149,10 @@ def _start(extension: Extension, wanted: Filter, token: bytes) -> Start:
         return Start(snapshot, is_resumed=False, reset=pb.RESET_REASON_EPOCH_CHANGED)
     if found.revision > store.revision:
         raise _token_error("is ahead of this extension; it was made up")
-    if not store.history.covers(found.revision):
+    if not store.covers(found.revision):
         return Start(snapshot, is_resumed=False, reset=pb.RESET_REASON_HISTORY_EXPIRED)
-    return Start(resume(store, found.revision), is_resumed=True, reset=None)
+    cursor = resume(store, found.revision, found.behind_since)
+    return Start(cursor, is_resumed=True, reset=None)
 
 
 def _token_error(problem: str) -> InvalidRequestError:

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
 
+from watchcache_server.informer.cursors import Event
 from watchcache_server.informer.entries import Entry
 from watchcache_server.informer.source import Source
-from watchcache_server.informer.subscription import Event
 from watchcache_server.informer.views import metadata_of
 from watchcache_server.model.states import EventKind, LeftReason, View
 
@@ -95,11 +95,15 @@ _EVENT_LEFT_REASONS = {
 _EVENT_FINAL_STATE_UNKNOWN = _tag(5, _VARINT) + _SHORT[True]
 _BATCH_EVENTS = _tag(1, _LENGTH)
 _BATCH_RESUME_TOKEN = _tag(2, _LENGTH)
+_BATCH_COALESCED = _tag(3, _VARINT) + _SHORT[True]
 _RESPONSE_BATCH = _tag(2, _LENGTH)
 
 
 def object_field(source: Source, entry: Entry, view: View) -> list[bytes]:
-    """Encode the content of an Object message, as parts to be joined."""
+    """Encode the content of an Object message, as parts to be joined.
+
+    An object that has lost its body has none here.
+    """
     key = (
         _type_fields(source.spec.cluster, source.group, source.resource)
         + _common_text(_KEY_NAMESPACE, entry.namespace)
@@ -112,6 +116,8 @@ def object_field(source: Source, entry: Entry, view: View) -> list[bytes]:
         _text(_OBJECT_RESOURCE_VERSION, entry.resource_version),
         _common_text(_OBJECT_VERSION, entry.version),
     ]
+    if not entry.raw_size:
+        return parts
     if view is View.FULL:
         body = entry.body()
         parts += (_OBJECT_JSON + _varint(len(body)), body)
@@ -135,7 +141,9 @@ def event_field(event: Event, view: View) -> list[bytes]:
     return [_BATCH_EVENTS, _varint(total), head, *parts, tail]
 
 
-def batch_message(events: Iterable[list[bytes]], resume_token: bytes) -> bytes:
+def batch_message(
+    events: Iterable[list[bytes]], resume_token: bytes, *, is_coalesced: bool = False
+) -> bytes:
     """Put a WatchResponse together from encoded events and a resume token, which may be empty.
 
     A body is copied once, into the message.
@@ -143,5 +151,7 @@ def batch_message(events: Iterable[list[bytes]], resume_token: bytes) -> bytes:
     parts = list(chain.from_iterable(events))
     if resume_token:
         parts += (_BATCH_RESUME_TOKEN, _varint(len(resume_token)), resume_token)
+    if is_coalesced:
+        parts.append(_BATCH_COALESCED)
     size = sum(map(len, parts))
     return b"".join((_RESPONSE_BATCH, _varint(size), *parts))

@@ -38,6 +38,7 @@ class World:
             reporter=self.reporter,
             max_changes=100,
             max_history_bytes=1_000_000,
+            max_ends=1000,
             deliveries_per_second=1000,
             owner=self.owner,
         )

@@ -16,6 +16,7 @@ from watchcache_server.informer.entries import flat_labels
 from watchcache_server.informer.objects import Delta, Item, Remove, Upsert
 from watchcache_server.informer.source import Source, Unverified
 from watchcache_server.informer.store import Store
+from watchcache_server.informer.texts import Texts
 from watchcache_server.model.selectors import LabelSelector
 from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import LeftReason
@@ -95,7 +96,7 @@ class SimulatedInformer:
         return (
             thing is not None
             and self.source.spec.namespace in ("", thing.namespace)
-            and self._selector.matches(flat_labels(thing.labels))
+            and self._selector.matches(flat_labels(thing.labels, Texts()))
         )
 
     def _form(self, thing: Item) -> Item:

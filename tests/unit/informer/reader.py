@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from watchcache_server.informer.cursors import Advance, Cursor, Event, Limits, Outcome
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.source import Source
 from watchcache_server.informer.store import Store
-from watchcache_server.informer.subscription import (
-    Advance,
-    Cursor,
-    Event,
-    Limits,
-    Outcome,
-    advance,
-    begin_snapshot,
-    resume,
-)
+from watchcache_server.informer.subscription import advance, begin_snapshot, resume
 from watchcache_server.model.states import EventKind, LeftReason
 
 __all__ = ["Key", "Known", "Reader", "content", "key_of"]
@@ -93,9 +85,10 @@ class Reader:
         self.is_deleted: Callable[[str], bool] = lambda uid: True
         self.may_follow: Callable[[Known, Known], bool] = lambda before, after: True
         self.reset_count = 0
+        self.coalesced_count = 0
         self.events: list[Event] = []
         # The newest place that a resume token could name; a snapshot has none.
-        self.token: int | None = None
+        self.token: tuple[int, int | None] | None = None
         # After a lost stream changes come again, until all is told.
         self.is_repeating = False
         self._is_synced = False
@@ -125,7 +118,7 @@ class Reader:
     def step_with_another(self) -> Outcome:
         """Advance by what somebody was told at the same place, perhaps long ago."""
         place = (self.wanted, self.cursor)
-        if place not in self.answers or not self.store.history.covers(self.cursor.revision):
+        if place not in self.answers or not self.store.covers(self.cursor.revision):
             return self.step()
         return self._take(self.answers[place])
 
@@ -134,7 +127,7 @@ class Reader:
         if self.token is None:
             self._begin_anew()
         else:
-            self.cursor = resume(self.store, self.token)
+            self.cursor = resume(self.store, *self.token)
             self.is_repeating = True
 
     def _begin_anew(self) -> None:
@@ -150,8 +143,9 @@ class Reader:
             self.reset_count += 1
             return step.outcome
         self.answers.setdefault((self.wanted, self.cursor), step)
+        self.coalesced_count += step.is_coalesced
         for event in step.events:
-            self._apply(event)
+            self._apply(event, is_coalesced=step.is_coalesced)
         assert step.cursor.revision >= self.cursor.revision
         self.cursor = step.cursor
         if step.outcome is Outcome.AT_HEAD:
@@ -161,7 +155,7 @@ class Reader:
             assert self.held == content(self.store, self.wanted)
             self.is_repeating = False
         if self._is_synced and self.cursor.walk is None:
-            self.token = self.cursor.revision
+            self.token = (self.cursor.revision, self.cursor.behind_since)
         return step.outcome
 
     def catch_up(self) -> None:
@@ -177,18 +171,13 @@ class Reader:
             assert expired < 2, "a fresh snapshot does not expire while nothing changes"
         raise AssertionError("a reader never reached the present, though nothing changed")
 
-    def _apply(self, event: Event) -> None:
+    def _apply(self, event: Event, *, is_coalesced: bool) -> None:
         entry = event.entry
         key = key_of(event.source, entry.namespace, entry.name)
         known = self.held.get(key)
         self.events.append(event)
-        if self.is_repeating:
-            if event.kind in (EventKind.ADDED, EventKind.MODIFIED):
-                self._hold(key, event)
-            else:
-                self.held.pop(key, None)
-                is_deletion = event.kind is EventKind.DELETED
-                assert not is_deletion or self.is_deleted(entry.uid)
+        if self.is_repeating or is_coalesced:
+            self._take_as_it_is(key, event)
             return
         if event.kind is EventKind.ADDED:
             assert known is None, f"{key} was ADDED twice"
@@ -211,6 +200,20 @@ class Reader:
             self.deleted.add(entry.uid)
         else:
             assert isinstance(event.left_reason, LeftReason)
+
+    def _take_as_it_is(self, key: Key, event: Event) -> None:
+        """Apply an event of what may be known or not."""
+        known = self.held.get(key)
+        if event.kind in (EventKind.ADDED, EventKind.MODIFIED):
+            self._hold(key, event)
+            assert self.is_repeating or known != self.held[key], f"{key} was told twice"
+            if not self.is_repeating and known is not None and known.uid == event.entry.uid:
+                assert self.may_follow(known, self.held[key]), f"{key} went back"
+            return
+        assert (event.kind is EventKind.LEFT) == isinstance(event.left_reason, LeftReason)
+        assert event.kind is EventKind.LEFT or self.is_deleted(event.entry.uid)
+        if known is not None and known.uid == event.entry.uid:
+            del self.held[key]
 
     def _hold(self, key: Key, event: Event) -> None:
         entry = event.entry

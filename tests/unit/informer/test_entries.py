@@ -15,11 +15,12 @@ from tests.items import item
 from tests.realistic import pod
 from watchcache_server.informer.compression import PLAIN, Codec, train
 from watchcache_server.informer.entries import Entry, OwnerIndex, Table, flat_labels
+from watchcache_server.informer.texts import Texts
 
 
 def entry(name: str = "web", namespace: str = "team-a", **fields: Any) -> Entry:
     """Make an entry of a small object."""
-    return Entry.of(item(name, namespace=namespace, **fields), PLAIN, "v1")
+    return Entry.of(item(name, namespace=namespace, **fields), PLAIN, "v1", Texts())
 
 
 def places(entries: Iterable[Entry]) -> list[tuple[str, str]]:
@@ -33,7 +34,7 @@ def places(entries: Iterable[Entry]) -> list[tuple[str, str]]:
 def test_entry_keeps_what_the_object_is_known_by() -> None:
     """All fields of the item arrive; the body comes back bit for bit."""
     thing = item(labels={"b": "2", "a": "1"}, owners=("o-2", "o-1"), body=b'{"a": 1.0e0}')
-    made = Entry.of(thing, PLAIN, "v1beta1")
+    made = Entry.of(thing, PLAIN, "v1beta1", Texts())
     assert (made.namespace, made.name, made.uid) == (thing.namespace, thing.name, thing.uid)
     assert (made.resource_version, made.version) == (thing.resource_version, "v1beta1")
     assert made.labels == ("a", "1", "b", "2")
@@ -57,7 +58,7 @@ def test_entries_are_told_apart_by_identity() -> None:
 def test_recode_changes_the_stored_form_only() -> None:
     """Another codec gives other stored bytes and the same body; the growth is told."""
     samples = [pod(i) for i in range(64)]
-    made = Entry.of(item(body=pod(100)), PLAIN, "v1")
+    made = Entry.of(item(body=pod(100)), PLAIN, "v1", Texts())
     before = len(made.stored)
     codec = Codec(train(samples) or b"")
     grown = made.recode(codec)
@@ -81,10 +82,10 @@ def test_garbage_collector_follows_no_entry() -> None:
 @given(st.dictionaries(st.text(max_size=3), st.text(max_size=3)))
 def test_flat_labels_are_sorted_pairs(labels: dict[str, str]) -> None:
     """Equal labels give equal tuples, in whatever order they came."""
-    flat = flat_labels(labels)
+    flat = flat_labels(labels, Texts())
     assert dict(zip(flat[::2], flat[1::2], strict=True)) == labels
     assert list(flat[::2]) == sorted(labels)
-    assert flat == flat_labels(dict(reversed(labels.items())))
+    assert flat == flat_labels(dict(reversed(labels.items())), Texts())
 
 
 # Tables

@@ -25,7 +25,10 @@ ENCODED = TOKEN.encode()
 eight = st.binary(min_size=8, max_size=8)
 
 
-@given(st.builds(ResumeToken, eight, eight, eight, st.integers(0, 2**64 - 1)))
+revisions = st.integers(0, 2**64 - 2)
+
+
+@given(st.builds(ResumeToken, eight, eight, eight, revisions, st.none() | revisions))
 def test_token_restores_its_content(token: ResumeToken) -> None:
     """Every token that is given out can be read again."""
     assert ResumeToken.decode(token.encode()) == token
@@ -48,7 +51,7 @@ def with_checksum(body: bytes) -> bytes:
         pytest.param(b"\xff" * len(ENCODED), "altered", id="ones"),
         pytest.param(ENCODED[1:] + ENCODED[:1], "altered", id="shifted"),
         pytest.param(
-            with_checksum(b"\x02" + ENCODED[1:-4]), "another version", id="another format"
+            with_checksum(b"\x01" + ENCODED[1:-4]), "another version", id="another format"
         ),
     ],
 )

@@ -161,14 +161,16 @@ def test_deletion_carries_last_content_and_labels_before() -> None:
     source = synced(item(labels={"app": "web"}))
     [effect] = source.apply([Remove(item(version="2", labels={"app": "db"}, body=b"last"))])
     assert effect.entry.body() == b"last"
-    assert effect.labels_before == ("app", "web")
+    assert effect.before is not None
+    assert effect.before.labels == ("app", "web")
 
 
 def test_change_carries_the_labels_before() -> None:
     """Whether a change enters or leaves a selection depends on both forms."""
     source = synced(item(labels={"app": "web"}))
     [effect] = source.apply([Upsert(item(version="2", labels={"app": "db"}))])
-    assert (effect.labels_before, effect.entry.labels) == (("app", "web"), ("app", "db"))
+    assert effect.before is not None
+    assert (effect.before.labels, effect.entry.labels) == (("app", "web"), ("app", "db"))
 
 
 # Names
@@ -430,7 +432,8 @@ def test_purge_tells_of_every_object_in_order() -> None:
         ("team-a", "b"),
     ]
     assert {(e.kind, e.left_reason) for e in effects} == {(LEFT, LeftReason.RIGHTS_REVOKED)}
-    assert effects[2].labels_before == ("x", "1")
+    assert effects[2].before is not None
+    assert effects[2].before.labels == ("x", "1")
     assert not source.is_synced
     assert (source.raw_bytes, source.stored_bytes, source.table.count) == (0, 0, 0)
     assert source.commit() is None

@@ -26,12 +26,13 @@ from tests.items import item, source_spec
 from tests.realistic import pod
 from tests.unit.informer.reader import Reader
 from watchcache_server.informer.compression import Codec, train
+from watchcache_server.informer.cursors import Limits
 from watchcache_server.informer.entries import Entry, flat_labels
 from watchcache_server.informer.filters import EVERYTHING, Filter
 from watchcache_server.informer.objects import Delta, Item, Remove, Upsert
 from watchcache_server.informer.source import Source, Unverified
 from watchcache_server.informer.store import Store
-from watchcache_server.informer.subscription import Limits
+from watchcache_server.informer.texts import Texts
 from watchcache_server.model.states import EventKind, LeftReason
 
 NAMESPACES = ("", "a")
@@ -407,7 +408,7 @@ def assert_is(entry: Entry, thing: Item) -> None:
     assert (entry.uid, entry.resource_version, entry.labels, entry.owners) == (
         thing.uid,
         thing.resource_version,
-        flat_labels(thing.labels),
+        flat_labels(thing.labels, Texts()),
         tuple(dict.fromkeys(thing.owners)),
     )
 

@@ -5,20 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.items import item, source_spec
+from watchcache_server.informer.cursors import Advance, Cursor, Limits, Outcome, Walk
 from watchcache_server.informer.filters import EVERYTHING, Filter
 from watchcache_server.informer.objects import Item, Remove, Upsert
 from watchcache_server.informer.source import Source
 from watchcache_server.informer.store import Store
-from watchcache_server.informer.subscription import (
-    Advance,
-    Cursor,
-    Limits,
-    Outcome,
-    Walk,
-    advance,
-    begin_snapshot,
-    resume,
-)
+from watchcache_server.informer.subscription import advance, begin_snapshot, resume
 from watchcache_server.model.states import EventKind, LeftReason
 
 ADDED, MODIFIED, DELETED, LEFT = EventKind
@@ -297,16 +289,7 @@ def test_source_that_was_removed_under_the_walk_is_passed_over() -> None:
     assert second.events[0].left_reason is LeftReason.SCOPE
 
 
-# Lost history
-
-
-def test_cursor_behind_the_history_has_expired() -> None:
-    """Nothing is told from the middle: the reader begins with a snapshot."""
-    store, source = make_store(max_changes=3)
-    old = Cursor(store.revision)
-    store.apply(source, (Upsert(item(version=str(i))) for i in range(1, 5)), 2.0)
-    assert advance(store, EVERYTHING, old) == Advance((), old, Outcome.EXPIRED, None)
-    assert len(advance(store, EVERYTHING, Cursor(1)).events) == 3
+# Places that never were
 
 
 def test_cursor_from_the_future_has_expired() -> None:

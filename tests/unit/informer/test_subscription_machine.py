@@ -23,9 +23,9 @@ from hypothesis.stateful import (
 from tests.items import served, source_spec
 from tests.unit.informer.cluster import Cluster, SimulatedInformer
 from tests.unit.informer.reader import Key, Known, Reader, content
+from watchcache_server.informer.cursors import Advance, Cursor, Limits
 from watchcache_server.informer.filters import EVERYTHING, Filter
 from watchcache_server.informer.store import Store
-from watchcache_server.informer.subscription import Advance, Cursor, Limits
 from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import EventKind, LeftReason
 
@@ -104,9 +104,15 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.earlier: list[Reader] = []
         self.answers: dict[tuple[Filter, Cursor], Advance] = {}
 
-    @initialize(max_changes=st.sampled_from((3, 12, 10_000)), wish=st.sampled_from(WISHES))
-    def begin(self, max_changes: int, wish: tuple[SourceSpec, ...]) -> None:
-        self.store = Store(b"epoch-01", max_changes=max_changes, max_history_bytes=1 << 20)
+    @initialize(
+        max_changes=st.sampled_from((1, 3, 12, 10_000)),
+        max_ends=st.sampled_from((1, 4, 10_000, 10_000)),
+        wish=st.sampled_from(WISHES),
+    )
+    def begin(self, max_changes: int, max_ends: int, wish: tuple[SourceSpec, ...]) -> None:
+        self.store = Store(
+            b"epoch-01", max_changes=max_changes, max_history_bytes=1 << 20, max_ends=max_ends
+        )
         self.others.append(SimulatedInformer(self.deployments, self.store, DEPLOYMENTS))
         self.add_reader(EVERYTHING, Limits(events=2, scanned=3))
         self.wish(wish)
@@ -305,10 +311,11 @@ class SubscriptionMachine(RuleBasedStateMachine):
     def come_back(self, i: int) -> None:
         """Go on from an earlier place: with what was held there, it leads to the same end."""
         reader = self.earlier[i % len(self.earlier)].copy()
-        is_lasting = self.store.history.covers(reader.cursor.revision) and not any(
-            # Objects that move between sources are more than a walk survives.
-            change.entry is None and change.kind is EventKind.MODIFIED
-            for change in self.store.history.since(reader.cursor.revision)
+        revision = reader.cursor.revision
+        is_lasting = self.store.covers(revision) and not any(
+            # Objects that move between sources are more than a walk or catching up survives.
+            change is not None and change.entry is None and change.kind is EventKind.MODIFIED
+            for _, change in self.store.latest_since(revision)
         )
         reader.catch_up()
         assert reader.reset_count == 0 or not is_lasting

@@ -7,11 +7,12 @@ import pytest
 from tests.items import item, served, source_spec
 from tests.unit.informer.reader import Reader
 from watchcache_server.informer.compression import Codec
+from watchcache_server.informer.cursors import Cursor, Limits, Outcome, Walk
 from watchcache_server.informer.filters import EVERYTHING
 from watchcache_server.informer.objects import Item, Remove, Upsert
 from watchcache_server.informer.source import Source, Unverified
 from watchcache_server.informer.store import Store
-from watchcache_server.informer.subscription import Cursor, Limits, Outcome, Walk, advance
+from watchcache_server.informer.subscription import advance
 from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import EventKind, LeftReason
 

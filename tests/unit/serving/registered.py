@@ -51,6 +51,7 @@ class Registry:
             reporter=Reporters(),
             max_changes=1000,
             max_history_bytes=1_000_000,
+            max_ends=1000,
             deliveries_per_second=1000,
             owner=Owner(),
         )

@@ -7,9 +7,10 @@ import pytest
 from tests.unit.extensions.test_informer import World
 from tests.unit.serving.watched import change, delete
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
+from watchcache_server.informer.cursors import Cursor, Outcome
 from watchcache_server.informer.filters import EVERYTHING, Filter
 from watchcache_server.informer.resume import ResumeToken
-from watchcache_server.informer.subscription import Cursor, Outcome, begin_snapshot
+from watchcache_server.informer.subscription import begin_snapshot
 from watchcache_server.model.states import LeftReason, View
 from watchcache_server.serving.batches import Batch, BatchCache, resume_token
 

@@ -316,8 +316,8 @@ async def test_a_token_goes_on_after_what_it_covers(world: Watched) -> None:
     assert resumed.of("batch")[0].resume_token
 
 
-async def test_beyond_the_history_a_snapshot_begins_anew(world: Watched) -> None:
-    """Reset says why, also to a stream that fell behind while it was open."""
+async def test_beyond_the_history_a_stream_catches_up(world: Watched) -> None:
+    """The latest of each object comes, marked; also on a stream that fell behind while open."""
     informer = world.live("a")
     reader = world.watch()
     token = (await reader.until("synced")).resume_token
@@ -326,6 +326,35 @@ async def test_beyond_the_history_a_snapshot_begins_anew(world: Watched) -> None
     await reader.until_stuck()
     for number in range(150):
         change(informer, "b", str(20 + number))
+    delete(informer, "a", "200")
+    late = world.watch(resume_token=token)
+    await late.until("synced")
+    assert late.messages[0].started.mode == pb.START_MODE_RESUMED
+    # An earlier stream of this reader may have told it of b.
+    assert late.events == [(MODIFIED, "b"), (DELETED, "a")]
+    batch = late.of("batch")[0]
+    assert batch.coalesced
+    assert [event.object.resource_version for event in batch.events] == ["169", "200"]
+    reader.go_on()
+    await reader.until("batch", 3)
+    assert reader.of("reset") == []
+    assert [each.coalesced for each in reader.of("batch")[1:]] == [False, True]
+    assert reader.events[-2:] == [(MODIFIED, "b"), (DELETED, "a")]
+    change(informer, "b", "300")
+    assert not (await late.until("batch", 2)).coalesced
+
+
+async def test_beyond_all_that_is_kept_a_snapshot_begins_anew(world: Watched) -> None:
+    """Reset says why, also to a stream that fell behind while it was open."""
+    informer = world.live("a")
+    reader = world.watch()
+    token = (await reader.until("synced")).resume_token
+    reader.hold()
+    change(informer, "b", "11")
+    await reader.until_stuck()
+    for number in range(1200):
+        change(informer, "gone", str(20 + 2 * number))
+        delete(informer, "gone", str(21 + 2 * number))
     late = world.watch(resume_token=token)
     await late.until("synced")
     assert [each.reason for each in late.of("reset")] == [pb.RESET_REASON_HISTORY_EXPIRED]
@@ -359,6 +388,10 @@ async def test_what_was_read_with_a_lost_right_is_sent_no_more(world: Watched) -
     assert "secret" not in {name for _, name in slow.events}
     left = reader.of("batch")[3].events
     assert {each.left_reason for each in left} == {event_pb2.LEFT_REASON_RIGHTS_REVOKED}
+    assert not any(each.object.HasField("body") for each in left)
+    came_back = world.watch(resume_token=reader.of("batch")[2].resume_token)
+    await came_back.until("synced")
+    assert not any(event.object.json for batch in came_back.of("batch") for event in batch.events)
 
 
 # Ends

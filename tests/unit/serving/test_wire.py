@@ -9,10 +9,11 @@ import pytest
 from watchcache.v1alpha1 import event_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.informer.compression import PLAIN
+from watchcache_server.informer.cursors import Event
 from watchcache_server.informer.entries import Entry
 from watchcache_server.informer.objects import Item
 from watchcache_server.informer.source import Source
-from watchcache_server.informer.subscription import Event
+from watchcache_server.informer.texts import Texts
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import EventKind, LeftReason, View
@@ -43,7 +44,7 @@ def source(*, group: str = "apps", namespaced: bool = True) -> Source:
 
 def entry(*, namespace: str = "team-a", body: bytes = _BODY) -> Entry:
     """Make an entry."""
-    return Entry.of(Item(namespace, "web", "uid-1", "17", {}, (), body), PLAIN, "v1")
+    return Entry.of(Item(namespace, "web", "uid-1", "17", {}, (), body), PLAIN, "v1", Texts())
 
 
 def expected_object(group: str, namespace: str, view: View, body: bytes) -> event_pb2.Object:

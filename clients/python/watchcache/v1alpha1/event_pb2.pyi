@@ -225,7 +225,7 @@ class Event(_message.Message):
     revision: _builtins.int
     """The extension's revision of this change. Each change has its own, but for objects that became known
     at once by the first sync of an informer: those share one. Revisions grow within a stream of
-    changes. In a snapshot it is the revision at which the object last changed, in no order.
+    changes; in a coalesced batch there are gaps between them. In a snapshot it is the revision at which the object last changed, in no order.
     """
     left_reason: Global___LeftReason.ValueType
     """Why, for LEFT."""
@@ -236,7 +236,7 @@ class Event(_message.Message):
     @_builtins.property
     def object(self) -> Global___Object:
         """Which object. DELETED and LEFT carry the key, uid and resource version too, and as body the last
-        content that was known.
+        content that was known; in a coalesced batch there may be none.
         """
 
     def __init__(

@@ -455,9 +455,17 @@ class EventBatch(_message.Message):
 
     EVENTS_FIELD_NUMBER: _builtins.int
     RESUME_TOKEN_FIELD_NUMBER: _builtins.int
+    COALESCED_FIELD_NUMBER: _builtins.int
     resume_token: _builtins.bytes
     """Where to resume once this batch is applied. Empty while a snapshot, or the first objects of an
     informer, are under way: keep the token that you have.
+    """
+    coalesced: _builtins.bool
+    """The receiver is catching up: an event stands for all that happened to its object since the receiver
+    was last told of it. ADDED and MODIFIED both mean that it is there in this state, whether the
+    receiver holds it or not; DELETED and LEFT may name an object that it does not hold, and carry no body
+    where that is no longer known. What is held in between is no state that ever was as a whole; with the
+    next message that has a resume token and is no such batch it is the present state.
     """
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.Event]:
@@ -468,10 +476,11 @@ class EventBatch(_message.Message):
         *,
         events: _abc.Iterable[_event_pb2.Event] | None = ...,
         resume_token: _builtins.bytes = ...,
+        coalesced: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "resume_token", b"resume_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["coalesced", b"coalesced", "events", b"events", "resume_token", b"resume_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

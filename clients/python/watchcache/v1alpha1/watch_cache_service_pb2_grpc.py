@@ -120,8 +120,10 @@ class WatchCacheServiceServicer(object):
         - Atomic: a message holds whole changes. After applying every message up to one with a resume
         token, the receiver holds exactly the objects of the extension at that moment.
         - Resumable: a stream that is opened with a resume token goes on after the last change that the token
-        covers, deletions included, while the history lasts. Beyond it the stream says Reset and
-        sends a fresh snapshot.
+        covers, deletions included. Within the history every change comes. Further back, and for a
+        reader that the history overtakes since it reads slowly, batches are coalesced: of all objects that
+        changed the latest state comes, and the end of those that are gone. Only beyond that the
+        stream says Reset and sends a fresh snapshot.
         - Bookmarkable: Bookmark promises that all before it was sent.
         Over reconnects each change is delivered at least once: keep the newest token whose messages were
         applied. Until Synced a resumed stream may also say DELETED or LEFT of an object that the receiver

@@ -1,0 +1,73 @@
+"""One step of a reader: what it is told next, until a limit is reached."""
+
+from __future__ import annotations
+
+from watchcache_server.informer.cursors import Cursor, Event, Limits, Walk
+from watchcache_server.informer.filters import Filter
+from watchcache_server.informer.source import Source
+from watchcache_server.informer.store import Store
+from watchcache_server.model.states import EventKind
+
+__all__ = ["Step"]
+
+
+class Step:
+    """What every step has: the place where it stands, and the events that were found.
+
+    `is_lost`: the reader has to begin anew.
+    """
+
+    def __init__(self, store: Store, wanted: Filter, cursor: Cursor, limits: Limits) -> None:
+        self.store = store
+        self.wanted = wanted
+        self.limits = limits
+        self.revision = cursor.revision
+        self.walk = cursor.walk
+        self.events: list[Event] = []
+        self.raw_bytes = 0
+        self.scanned = 0
+        self.is_lost = False
+        self.oldest_read_at: float | None = None
+
+    def is_full(self, upcoming: int) -> bool:
+        """Tell whether an event with a body of `upcoming` bytes has to wait for the next step."""
+        return bool(self.events) and (
+            len(self.events) >= self.limits.events
+            or self.raw_bytes + upcoming > self.limits.raw_bytes
+        )
+
+    def may_scan(self) -> bool:
+        """Count one more place that is looked at; False when it has to wait for the next step."""
+        if self.scanned >= self.limits.scanned:
+            return False
+        self.scanned += 1
+        return True
+
+    def add(self, event: Event, read_at: float | None) -> None:
+        """Take an event in. `read_at` is when its change was read, None if that says nothing."""
+        self.events.append(event)
+        self.raw_bytes += event.entry.raw_size
+        if read_at is not None and self.oldest_read_at is None:
+            self.oldest_read_at = read_at
+
+    def follow_walk(self) -> bool:
+        """Deliver objects of the walk as they are now; return whether its end was reached."""
+        while self.walk is not None:
+            source = self.store.source(self.walk.sources[0])
+            if source is not None and not self._walk_source(source, self.walk):
+                return False
+            rest = self.walk.sources[1:]
+            self.walk = self.walk._replace(sources=rest, namespace="", name="") if rest else None
+        return True
+
+    def _walk_source(self, source: Source, walk: Walk) -> bool:
+        for entry in source.table.after(walk.namespace, walk.name):
+            if not self.may_scan():
+                return False
+            is_due = walk.up_to is None or entry.revision <= walk.up_to
+            if is_due and self.wanted.passes(entry.namespace, entry.labels):
+                if self.is_full(entry.raw_size):
+                    return False
+                self.add(Event(EventKind.ADDED, source, entry, entry.revision, None, False), None)
+            self.walk = walk._replace(namespace=entry.namespace, name=entry.name)
+        return True
