@@ -19,6 +19,7 @@ from __future__ import annotations
 from watchcache_server.informer.cursors import Cursor, Event, Limits, Walk
 from watchcache_server.informer.entries import Entry
 from watchcache_server.informer.filters import Filter
+from watchcache_server.informer.held import Held
 from watchcache_server.informer.history import Change
 from watchcache_server.informer.step import Step
 from watchcache_server.informer.store import Store
@@ -39,9 +40,11 @@ def fall_behind(cursor: Cursor) -> Cursor:
 class CatchUpStep(Step):
     """From any revision that the store covers; its cursor has `behind_since`."""
 
-    def __init__(self, store: Store, wanted: Filter, cursor: Cursor, limits: Limits) -> None:
-        super().__init__(store, wanted, cursor, limits)
-        since = cursor.behind_since or 0
+    def __init__(
+        self, store: Store, wanted: Filter, cursor: Cursor, limits: Limits, held: Held | None = None
+    ) -> None:
+        super().__init__(store, wanted, cursor, limits, held)
+        since = store.revision if held is not None else cursor.behind_since or 0
         # Of an object that became known later than this the reader was not told before this step.
         self._told_up_to = max(since, cursor.told_revision, cursor.revision)
 

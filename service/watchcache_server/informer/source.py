@@ -16,8 +16,12 @@ How objects pass from one source to another when a spec changes is up to `succes
 
 from __future__ import annotations
 
+import hashlib
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from functools import cached_property
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -32,6 +36,8 @@ from watchcache_server.model.specs import SourceSpec, overlap
 from watchcache_server.model.states import EventKind, LeftReason
 
 __all__ = ["Effect", "Source", "Unverified"]
+
+_MOST_POSITIONS: Final = 64
 
 _Key = tuple[str, str]
 
@@ -76,6 +82,9 @@ class Source:
         self.served: ServedResource | None = None
         self.is_synced = False
         self.going_back_count = 0
+        # The upstream version that all this reflects; and by revision, those that it reflected.
+        self.position = ""
+        self._positions: list[tuple[int, str]] = []
         self._live = Holding()
         self._staged: Holding | None = None
         self._names = frozenset(spec.names)
@@ -155,6 +164,34 @@ class Source:
         """Tell whether the spec's names, if it has any, let an object through."""
         # A cluster-scoped object goes by the namespace that an open scope was given for it.
         return not self._names or (namespace or self.spec.namespace, name) in self._names
+
+    @cached_property
+    def identity(self) -> bytes:
+        """Eight bytes that tell what it reads from anything else, in every process."""
+        return hashlib.blake2b(msgspec.json.encode(self.spec), digest_size=8).digest()
+
+    # Upstream versions
+
+    def note_position(self, version: str, revision: int) -> None:
+        """Take that everything up to an upstream version was applied, by this revision."""
+        self.position = version
+        if self._doubts:
+            # That objects have left their selector has yet to be told.
+            return
+        if self._positions and self._positions[-1][0] == revision:
+            self._positions.pop()
+        self._positions.append((revision, version))
+        if len(self._positions) > _MOST_POSITIONS:
+            # Of the older ones every second will do.
+            del self._positions[: _MOST_POSITIONS // 2 : 2]
+
+    def position_at(self, revision: int) -> str:
+        """Return an upstream version up to which a reader at `revision` was told everything.
+
+        Empty when none is known.
+        """
+        place = bisect_right(self._positions, revision, key=itemgetter(0))
+        return self._positions[place - 1][1] if place else ""
 
     # Content
 
@@ -384,6 +421,8 @@ class Source:
         self._doubts.clear()
         self._ahead.clear()
         self._dead.clear()
+        self.position = ""
+        self._positions.clear()
         self._training = Training()
         self._texts = Texts()
         self.is_synced = False

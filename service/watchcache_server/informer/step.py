@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from watchcache_server.informer.cursors import Cursor, Event, Limits, Walk
+from watchcache_server.informer.entries import Entry
 from watchcache_server.informer.filters import Filter
+from watchcache_server.informer.held import Held
 from watchcache_server.informer.source import Source
 from watchcache_server.informer.store import Store
-from watchcache_server.model.states import EventKind
+from watchcache_server.model.states import EventKind, LeftReason
 
 __all__ = ["Step"]
 
@@ -14,13 +16,16 @@ __all__ = ["Step"]
 class Step:
     """What every step has: the place where it stands, and the events that were found.
 
-    `is_lost`: the reader has to begin anew.
+    `held` is what the reader holds beside what its cursor says. `is_lost`: it has to begin anew.
     """
 
-    def __init__(self, store: Store, wanted: Filter, cursor: Cursor, limits: Limits) -> None:
+    def __init__(
+        self, store: Store, wanted: Filter, cursor: Cursor, limits: Limits, held: Held | None = None
+    ) -> None:
         self.store = store
         self.wanted = wanted
         self.limits = limits
+        self.held = held
         self.revision = cursor.revision
         self.walk = cursor.walk
         self.events: list[Event] = []
@@ -64,10 +69,26 @@ class Step:
         for entry in source.table.after(walk.namespace, walk.name):
             if not self.may_scan():
                 return False
-            is_due = walk.up_to is None or entry.revision <= walk.up_to
-            if is_due and self.wanted.passes(entry.namespace, entry.labels):
+            event = self._walked(source, entry, walk)
+            if event is not None:
                 if self.is_full(entry.raw_size):
                     return False
-                self.add(Event(EventKind.ADDED, source, entry, entry.revision, None, False), None)
+                self.add(event, None)
+            if self.held is not None:
+                self.held.came_across(source, entry)
             self.walk = walk._replace(namespace=entry.namespace, name=entry.name)
         return True
+
+    def _walked(self, source: Source, entry: Entry, walk: Walk) -> Event | None:
+        """Return what to say of an object that the walk comes to."""
+        if walk.up_to is not None and entry.revision > walk.up_to:
+            return None
+        kind, reason = EventKind.ADDED, None
+        if self.wanted.passes(entry.namespace, entry.labels):
+            if self.held is not None and self.held.has(source, entry):
+                return None
+        elif self.held is not None and self.held.may_know(source, entry):
+            kind, reason = EventKind.LEFT, LeftReason.SELECTION
+        else:
+            return None
+        return Event(kind, source, entry, entry.revision, reason, False)

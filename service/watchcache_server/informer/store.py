@@ -156,6 +156,28 @@ class Store:
             for entry in source.table:
                 entry.revision = entry.first_revision = self.revision
 
+    def note_position(self, source: Source, version: str) -> None:
+        """Take that a source reflects everything up to an upstream version."""
+        if source.is_synced:
+            source.note_position(version, self.revision)
+
+    def positions(self, wanted: Filter, revision: int) -> dict[bytes, str] | None:
+        """Return the upstream versions that a reader at `revision` was told everything up to.
+
+        By the identities of the sources. None when they would not say all: a source hands over, or
+        lost its objects after that revision.
+        """
+        found: dict[bytes, str] = {}
+        for source in self._sources.values():
+            if not wanted.passes_source(source):
+                continue
+            version = source.position_at(revision)
+            if source.is_retiring or not (version or self.revision == revision):
+                return None
+            if version:
+                found[source.identity] = version
+        return found
+
     def resolve(
         self, source: Source, subject: Unverified, read_at: float, *, is_deleted: bool
     ) -> None:

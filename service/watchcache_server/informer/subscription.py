@@ -15,6 +15,7 @@ from __future__ import annotations
 from watchcache_server.informer.catch_up import CatchUpStep, fall_behind
 from watchcache_server.informer.cursors import Advance, Cursor, Limits, Outcome, Walk
 from watchcache_server.informer.filters import Filter
+from watchcache_server.informer.held import Held
 from watchcache_server.informer.live_step import LiveStep
 from watchcache_server.informer.store import Store
 
@@ -30,19 +31,29 @@ def resume(store: Store, revision: int, behind_since: int | None = None) -> Curs
     return Cursor(revision, told_revision=told_revision, behind_since=behind_since)
 
 
-def begin_snapshot(store: Store, wanted: Filter) -> Cursor:
-    """Return the cursor from which the whole present state is delivered."""
+def begin_snapshot(store: Store, wanted: Filter, revision: int | None = None) -> Cursor:
+    """Return the cursor from which the whole present state is delivered.
+
+    With a `revision` it is for a reader that holds something already: the changes since then
+    come too.
+    """
     numbers = tuple(source.number for source in store.sources(wanted) if source.is_synced)
-    return Cursor(store.revision, Walk(numbers) if numbers else None)
+    if revision is None:
+        return Cursor(store.revision, Walk(numbers) if numbers else None)
+    return Cursor(revision, Walk(numbers, is_repeated=True) if numbers else None)
 
 
 _DEFAULT_LIMITS = Limits()
 
 
 def advance(
-    store: Store, wanted: Filter, cursor: Cursor, limits: Limits = _DEFAULT_LIMITS
+    store: Store,
+    wanted: Filter,
+    cursor: Cursor,
+    limits: Limits = _DEFAULT_LIMITS,
+    held: Held | None = None,
 ) -> Advance:
-    """Return the next events behind a cursor.
+    """Return the next events behind a cursor, for a reader that `held` something when it came.
 
     EXPIRED: not even what is left of the changes reaches back to the cursor, or objects moved among
     sources during a snapshot or while the reader was behind; begin a snapshot. AT_HEAD: with these
@@ -53,7 +64,7 @@ def advance(
     if cursor.behind_since is None and not store.history.covers(cursor.revision):
         cursor = fall_behind(cursor)
     kind = LiveStep if cursor.behind_since is None else CatchUpStep
-    step = kind(store, wanted, cursor, limits)
+    step = kind(store, wanted, cursor, limits, held)
     is_done = step.run()
     if step.is_lost:
         return Advance((), cursor, Outcome.EXPIRED, None)
@@ -64,5 +75,5 @@ def advance(
         Cursor(step.revision, step.walk, told_revision, behind_since),
         Outcome.AT_HEAD if is_done else Outcome.MORE,
         step.oldest_read_at,
-        is_coalesced=cursor.behind_since is not None,
+        is_coalesced=cursor.behind_since is not None or held is not None,
     )
