@@ -13,10 +13,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
-from typing import Final
 
 from prometheus_client import CollectorRegistry
 
@@ -38,8 +37,6 @@ from watchcache_server.serving.service import WatchCacheService
 from watchcache_server.settings import Settings
 
 __all__ = ["App", "running", "serve"]
-
-_PROBE_SECONDS: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,7 @@ async def running(
             clusters=clusters,
             settings=settings,
             reporter=reporter,
-            wall_clock=time.time,
+            clock=clock,
         )
         server = GrpcServer(service, settings)
         http = None
@@ -123,6 +120,7 @@ async def running(
                 registry,
                 clusters,
                 service.watching,
+                service.listing,
                 max_pairs=settings.max_metric_pairs,
                 clock=clock,
             )
@@ -147,43 +145,58 @@ async def running(
 @asynccontextmanager
 async def _lifetime(app: App) -> AsyncIterator[App]:
     """Start everything in order, and stop it in the other. HTTP comes first and goes last."""
-    try:
+    with _single_errors(), closing(app.service):
         async with asyncio.TaskGroup() as group:
-            started = asyncio.Event()
-            tasks = [group.create_task(app.registry.run(started))]
+            tasks: list[asyncio.Task[None]] = []
             try:
-                if app.http is not None:
-                    await app.http.start()
-                await started.wait()
-                await app.server.start()
-                # Only now: a service that cannot listen has no connections to break off.
-                tasks.extend(
-                    group.create_task(_probe_forever(app.clusters.get(name)))
-                    for name in app.clusters.names
-                )
+                await _start(app, group, tasks)
                 yield app
             finally:
-                await _drain(app)
-                if app.http is not None:
-                    await app.http.stop()
-                for task in tasks:
-                    task.cancel()
+                await _stop(app, tasks)
+
+
+@contextmanager
+def _single_errors() -> Iterator[None]:
+    """Tell whoever uses it what happened, not that it happened in groups of tasks."""
+    try:
+        yield
     except BaseExceptionGroup as group_error:
-        # Whoever uses it is told what happened, not that it happened in groups of tasks.
         error: BaseException = group_error
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
         raise error from None
 
 
-async def _probe_forever(cluster: Cluster) -> None:
+async def _start(app: App, group: asyncio.TaskGroup, tasks: list[asyncio.Task[None]]) -> None:
+    """Start everything in order; add the tasks that are to be cancelled at the end."""
+    started = asyncio.Event()
+    tasks.append(group.create_task(app.registry.run(started)))
+    if app.http is not None:
+        await app.http.start()
+    await started.wait()
+    await app.server.start()
+    # Only now: a service that cannot listen has no connections to break off.
+    for name in app.clusters.names:
+        probing = _probe_forever(app.clusters.get(name), app.settings.cluster_probe_seconds)
+        tasks.append(group.create_task(probing))
+
+
+async def _stop(app: App, tasks: list[asyncio.Task[None]]) -> None:
+    await _drain(app)
+    if app.http is not None:
+        await app.http.stop()
+    for task in tasks:
+        task.cancel()
+
+
+async def _probe_forever(cluster: Cluster, seconds: float) -> None:
     """Ask a cluster for its version now and then, so that what is said of it is not old.
 
     Each has a task of its own: one that does not answer makes no other one look old.
     """
     while True:
         await cluster.probe()
-        await asyncio.sleep(_PROBE_SECONDS)
+        await asyncio.sleep(seconds)
 
 
 async def _drain(app: App) -> None:

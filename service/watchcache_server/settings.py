@@ -87,6 +87,14 @@ class Settings:
         "caller (the kubeconfig's own identity; for one user outside a cluster).",
     )
 
+    cluster_probe_seconds: float = _setting(
+        15,
+        "How often each API server is asked for its version, so that what is said of it is fresh; "
+        "less than ready_contact_seconds.",
+        low=1,
+        high=3600,
+    )
+
     # Tokens
     token_lifetime_seconds: int = _setting(
         3600, "Lifetime asked for with TokenRequest.", low=600, high=86400
@@ -140,6 +148,14 @@ class Settings:
     max_subscriptions_per_extension: int = _setting(
         5000, "Open Watch streams of one extension.", low=1
     )
+    max_extension_watches: int = _setting(1000, "Open WatchExtensions streams.", low=1)
+    extension_watch_interval_seconds: float = _setting(
+        0.1,
+        "Shortest time between two messages of a WatchExtensions stream about one extension; "
+        "changes in between are joined.",
+        low=0.01,
+        high=10,
+    )
     stalled_write_seconds: float = _setting(
         60, "A stream whose reader takes nothing for so long is ended, resumable.", low=1, high=3600
     )
@@ -187,6 +203,12 @@ class Settings:
             raise SettingsError(
                 "settings tls_certificate and tls_key: one is given without the other; give both "
                 "for TLS, or neither"
+            )
+        if self.cluster_probe_seconds >= self.ready_contact_seconds:
+            raise SettingsError(
+                f"settings cluster_probe_seconds {self.cluster_probe_seconds:g} and "
+                f"ready_contact_seconds {self.ready_contact_seconds:g}: a cluster at rest would look "
+                "lost between two probes; make the first one less than the second"
             )
         if not self.listen:
             raise SettingsError(

@@ -12,11 +12,13 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from watchcache.v1alpha1.extension_pb2 import ExtensionSpec
 from watchcache_server.app import App, running, serve
 from watchcache_server.clusters.errors import KubeconfigMissingError, UnknownClusterError
 from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.kubernetes.reporting import SILENT
 from watchcache_server.model.errors import SettingsError
+from watchcache_server.model.specs import ExtensionKey
 from watchcache_server.observability.reporter import Reporters
 from watchcache_server.settings import Settings
 
@@ -143,6 +145,15 @@ async def test_what_happens_inside_is_raised_as_itself(settings: dict[str, Any])
         async with run(settings) as app:
             raise ValueError("of the user")
     assert app.registry.is_draining
+
+
+async def test_the_thread_that_reads_specs_ends_with_the_service(settings: dict[str, Any]) -> None:
+    """It belongs to the service, and takes nothing more."""
+    async with run(settings) as app:
+        read = app.service._specs.read
+        await read(ExtensionKey("team-a", "shop"), ExtensionSpec(service_account="shop"))
+    with pytest.raises(RuntimeError, match="shutdown"):
+        await read(ExtensionKey("team-a", "shop"), ExtensionSpec(service_account="shop"))
 
 
 async def test_a_fault_of_a_part_ends_the_service(

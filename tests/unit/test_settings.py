@@ -190,6 +190,13 @@ def test_a_certificate_and_its_key_come_together(name: str) -> None:
         load({name: "/etc/tls/file.pem"})
 
 
+def test_a_cluster_is_probed_more_often_than_it_has_to_be_heard() -> None:
+    """Or the service would seem unready between two probes."""
+    with pytest.raises(SettingsError, match="less than the second"):
+        load({"cluster_probe_seconds": "60"})
+    assert load({"cluster_probe_seconds": "60", "ready_contact_seconds": "61"})
+
+
 def test_every_setting_has_a_flag_a_variable_a_section_and_a_sentence() -> None:
     """In the order of the class, none left out."""
     rows = setting_rows()

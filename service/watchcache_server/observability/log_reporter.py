@@ -121,9 +121,12 @@ class LogReporter:
     def batch_sent(self, events: int, size_bytes: int, latency_seconds: float | None) -> None:
         """Say nothing."""
 
-    def stream_stalled(self, key: ExtensionKey) -> None:
+    def stream_stalled(self, key: ExtensionKey | None) -> None:
         """Say that a reader took nothing."""
-        self._log.warning("watch stream ended, its reader took nothing", extension=str(key))
+        if key is None:
+            self._log.warning("stream of extensions ended, its reader took nothing")
+        else:
+            self._log.warning("watch stream ended, its reader took nothing", extension=str(key))
 
     def subscriber_reset(self, key: ExtensionKey, reason: str) -> None:
         """Say that a subscriber has to begin anew."""

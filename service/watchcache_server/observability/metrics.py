@@ -103,7 +103,7 @@ class Metrics:
         if latency_seconds is not None:
             self._streams.latency.observe(latency_seconds)
 
-    def stream_stalled(self, key: ExtensionKey) -> None:
+    def stream_stalled(self, key: ExtensionKey | None) -> None:
         """Count a stream that was ended since its reader took nothing."""
         self._streams.stalled.inc()
 

@@ -112,7 +112,7 @@ class Reporters:
         for member in self._members:
             member.batch_sent(events, size_bytes, latency_seconds)
 
-    def stream_stalled(self, key: ExtensionKey) -> None:
+    def stream_stalled(self, key: ExtensionKey | None) -> None:
         """Pass it on."""
         for member in self._members:
             member.stream_stalled(key)

@@ -6,8 +6,6 @@ told of all of them at once. What goes out is a plain translation.
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from google.protobuf import duration_pb2, timestamp_pb2
@@ -49,8 +47,6 @@ _PROJECTIONS: Final = {
     extension_pb2.PROJECTION_METADATA: Projection.METADATA,
 }
 _LONGEST_SECONDS: Final = 10 * 365 * 86400
-
-_reader = ThreadPoolExecutor(1, thread_name_prefix="spec-reader")
 
 
 class _Checker:
@@ -122,34 +118,13 @@ def filter_of(message: watch_cache_service_pb2.Filter) -> Filter:
     )
 
 
-async def extension_spec(
+def extension_spec(
     key: ExtensionKey,
     message: extension_pb2.ExtensionSpec,
-    *,
     settings: Settings,
     default_cluster: str,
 ) -> ExtensionSpec:
     """Check and return a spec in canonical form. Raises InvalidRequestError."""
-    size = message.ByteSize()
-    if size > settings.max_spec_bytes:
-        raise InvalidRequestError.of(
-            "spec",
-            f"is {size} bytes, more than the {settings.max_spec_bytes} allowed; register fewer "
-            "resources, or raise the setting max_spec_bytes",
-            reason="SPEC_TOO_LARGE",
-        )
-    # A large one takes long to read; one at a time leaves time for everything else.
-    return await asyncio.get_running_loop().run_in_executor(
-        _reader, _read_spec, key, message, settings, default_cluster
-    )
-
-
-def _read_spec(
-    key: ExtensionKey,
-    message: extension_pb2.ExtensionSpec,
-    settings: Settings,
-    default_cluster: str,
-) -> ExtensionSpec:
     checker = _Checker()
     _check_identity(checker, message.service_account, settings)
     for index, cluster in enumerate(message.clusters):

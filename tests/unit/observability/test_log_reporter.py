@@ -236,3 +236,14 @@ def test_whoever_wants_every_detail_gets_it(log: Log, reporter: LogReporter) -> 
     assert {"informer synced", "informer event", "rpc handled"} <= set(log.details)
     assert {"subscriber reset", "watch stream ended, its reader took nothing"} <= set(log.texts)
     assert {"service account was recreated", "token rotated"} <= set(log.texts)
+
+
+@pytest.mark.parametrize("key", [KEY, None], ids=["Watch", "WatchExtensions"])
+def test_a_reader_that_takes_nothing_is_named_as_far_as_it_has_a_name(
+    log: Log, key: ExtensionKey | None
+) -> None:
+    """A stream of extensions belongs to none of them."""
+    LogReporter(log).stream_stalled(key)
+    [(level, _, fields)] = log.lines
+    assert level == "warning"
+    assert fields == ({} if key is None else {"extension": str(key)})

@@ -19,6 +19,12 @@ Errors. Every error carries google.rpc.Status details with exactly one google.rp
   DEADLINE_EXCEEDED    The caller's own deadline passed. Retry if still wanted.
   INTERNAL             A fault of the service, logged there under the id in the message. Retry with
                        backoff.
+
+The exception are the errors of gRPC itself, which a call gets before or without this service: a
+request over the size limit (RESOURCE_EXHAUSTED), bytes that are no request (INTERNAL), an unknown
+method (UNIMPLEMENTED), a connection that fails (UNAVAILABLE), a call that is cancelled (CANCELLED) or
+late (DEADLINE_EXCEEDED). They have a code and a text, and no details; do not retry a request that is
+too large.
 """
 
 from collections import abc as _abc
@@ -133,7 +139,9 @@ class RegisterRequest(_message.Message):
     """Name of the extension, a DNS subdomain."""
     @_builtins.property
     def spec(self) -> _extension_pb2.ExtensionSpec:
-        """What it wants."""
+        """What it wants. Required: without it the request is INVALID_ARGUMENT, and not taken for an empty spec,
+        which closes every informer. To close them all, send a spec whose watch_set is not set.
+        """
 
     @_builtins.property
     def wait(self) -> _duration_pb2.Duration:
@@ -896,7 +904,7 @@ class WatchExtensionsResponse(_message.Message):
     SYNCED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def extension(self) -> _extension_pb2.Extension:
-        """An extension in its present state."""
+        """An extension in its present state; without its spec, if that was sent before and is the same."""
 
     @_builtins.property
     def removed(self) -> Global___RemovedExtension:

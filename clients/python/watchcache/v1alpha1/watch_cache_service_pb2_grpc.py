@@ -107,8 +107,13 @@ class WatchCacheServiceServicer(object):
     def Watch(self, request, context):
         """Watch sends the objects of an extension and then every change.
 
-        A stream is: Started, then SourceStatus for each informer in view, then batches, then Synced, then
-        batches, bookmarks and source states for as long as both sides live.
+        A stream is: Started, then Reset if it was to resume and cannot, then SourceStatus for each informer
+        in view, then batches, then Synced, then batches, bookmarks and source states for as long as both
+        sides live. Source states may come between batches too.
+
+        A filter that no informer of the extension can match is no error here: its stream says Synced with an
+        empty snapshot, and sends what a later spec of the extension brings into view. ListObjects, which
+        cannot say more later, refuses such a filter.
 
         Guarantees within one stream:
         - Ordered: the events of one object arrive in the order in which its API server applied them.
@@ -144,7 +149,8 @@ class WatchCacheServiceServicer(object):
     def ListObjects(self, request, context):
         """ListObjects returns objects from the cache, in pages. A list over several pages is not one
         snapshot: an object that is there all the time appears exactly once, one that comes or goes meanwhile
-        at most once.
+        at most once. A filter that no informer of the extension can match is FAILED_PRECONDITION, reason
+        NOT_SYNCED: an empty answer would say that there are no such objects.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -166,7 +172,9 @@ class WatchCacheServiceServicer(object):
 
     def WatchExtensions(self, request, context):
         """WatchExtensions sends the present state of the extensions asked for, then each change of state. Fast
-        changes may be joined; the last state always arrives.
+        changes may be joined; the last state always arrives. The spec of an extension is set when the stream
+        first names the extension and when its generation has changed since; in between it is left out. A
+        stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

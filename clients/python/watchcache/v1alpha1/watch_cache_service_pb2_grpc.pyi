@@ -19,6 +19,12 @@ Errors. Every error carries google.rpc.Status details with exactly one google.rp
   DEADLINE_EXCEEDED    The caller's own deadline passed. Retry if still wanted.
   INTERNAL             A fault of the service, logged there under the id in the message. Retry with
                        backoff.
+
+The exception are the errors of gRPC itself, which a call gets before or without this service: a
+request over the size limit (RESOURCE_EXHAUSTED), bytes that are no request (INTERNAL), an unknown
+method (UNIMPLEMENTED), a connection that fails (UNAVAILABLE), a call that is cancelled (CANCELLED) or
+late (DEADLINE_EXCEEDED). They have a code and a text, and no details; do not retry a request that is
+too large.
 """
 
 from collections import abc as _abc
@@ -64,8 +70,13 @@ class WatchCacheServiceStub:
     Watch: _grpc.UnaryStreamMultiCallable[_watch_cache_service_pb2.WatchRequest, _watch_cache_service_pb2.WatchResponse]
     """Watch sends the objects of an extension and then every change.
 
-    A stream is: Started, then SourceStatus for each informer in view, then batches, then Synced, then
-    batches, bookmarks and source states for as long as both sides live.
+    A stream is: Started, then Reset if it was to resume and cannot, then SourceStatus for each informer
+    in view, then batches, then Synced, then batches, bookmarks and source states for as long as both
+    sides live. Source states may come between batches too.
+
+    A filter that no informer of the extension can match is no error here: its stream says Synced with an
+    empty snapshot, and sends what a later spec of the extension brings into view. ListObjects, which
+    cannot say more later, refuses such a filter.
 
     Guarantees within one stream:
      - Ordered: the events of one object arrive in the order in which its API server applied them.
@@ -92,7 +103,8 @@ class WatchCacheServiceStub:
     ListObjects: _grpc.UnaryUnaryMultiCallable[_watch_cache_service_pb2.ListObjectsRequest, _watch_cache_service_pb2.ListObjectsResponse]
     """ListObjects returns objects from the cache, in pages. A list over several pages is not one
     snapshot: an object that is there all the time appears exactly once, one that comes or goes meanwhile
-    at most once.
+    at most once. A filter that no informer of the extension can match is FAILED_PRECONDITION, reason
+    NOT_SYNCED: an empty answer would say that there are no such objects.
     """
     GetExtension: _grpc.UnaryUnaryMultiCallable[_watch_cache_service_pb2.GetExtensionRequest, _watch_cache_service_pb2.GetExtensionResponse]
     """GetExtension returns an extension and the state of its informers."""
@@ -100,7 +112,9 @@ class WatchCacheServiceStub:
     """ListExtensions returns all extensions, ordered by namespace and name, in pages."""
     WatchExtensions: _grpc.UnaryStreamMultiCallable[_watch_cache_service_pb2.WatchExtensionsRequest, _watch_cache_service_pb2.WatchExtensionsResponse]
     """WatchExtensions sends the present state of the extensions asked for, then each change of state. Fast
-    changes may be joined; the last state always arrives.
+    changes may be joined; the last state always arrives. The spec of an extension is set when the stream
+    first names the extension and when its generation has changed since; in between it is left out. A
+    stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s.
     """
     ListClusters: _grpc.UnaryUnaryMultiCallable[_watch_cache_service_pb2.ListClustersRequest, _watch_cache_service_pb2.ListClustersResponse]
     """ListClusters returns the clusters that extensions can name."""
@@ -123,8 +137,13 @@ class WatchCacheServiceAsyncStub(WatchCacheServiceStub):
     Watch: _aio.UnaryStreamMultiCallable[_watch_cache_service_pb2.WatchRequest, _watch_cache_service_pb2.WatchResponse]  # type: ignore[assignment]
     """Watch sends the objects of an extension and then every change.
 
-    A stream is: Started, then SourceStatus for each informer in view, then batches, then Synced, then
-    batches, bookmarks and source states for as long as both sides live.
+    A stream is: Started, then Reset if it was to resume and cannot, then SourceStatus for each informer
+    in view, then batches, then Synced, then batches, bookmarks and source states for as long as both
+    sides live. Source states may come between batches too.
+
+    A filter that no informer of the extension can match is no error here: its stream says Synced with an
+    empty snapshot, and sends what a later spec of the extension brings into view. ListObjects, which
+    cannot say more later, refuses such a filter.
 
     Guarantees within one stream:
      - Ordered: the events of one object arrive in the order in which its API server applied them.
@@ -151,7 +170,8 @@ class WatchCacheServiceAsyncStub(WatchCacheServiceStub):
     ListObjects: _aio.UnaryUnaryMultiCallable[_watch_cache_service_pb2.ListObjectsRequest, _watch_cache_service_pb2.ListObjectsResponse]  # type: ignore[assignment]
     """ListObjects returns objects from the cache, in pages. A list over several pages is not one
     snapshot: an object that is there all the time appears exactly once, one that comes or goes meanwhile
-    at most once.
+    at most once. A filter that no informer of the extension can match is FAILED_PRECONDITION, reason
+    NOT_SYNCED: an empty answer would say that there are no such objects.
     """
     GetExtension: _aio.UnaryUnaryMultiCallable[_watch_cache_service_pb2.GetExtensionRequest, _watch_cache_service_pb2.GetExtensionResponse]  # type: ignore[assignment]
     """GetExtension returns an extension and the state of its informers."""
@@ -159,7 +179,9 @@ class WatchCacheServiceAsyncStub(WatchCacheServiceStub):
     """ListExtensions returns all extensions, ordered by namespace and name, in pages."""
     WatchExtensions: _aio.UnaryStreamMultiCallable[_watch_cache_service_pb2.WatchExtensionsRequest, _watch_cache_service_pb2.WatchExtensionsResponse]  # type: ignore[assignment]
     """WatchExtensions sends the present state of the extensions asked for, then each change of state. Fast
-    changes may be joined; the last state always arrives.
+    changes may be joined; the last state always arrives. The spec of an extension is set when the stream
+    first names the extension and when its generation has changed since; in between it is left out. A
+    stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s.
     """
     ListClusters: _aio.UnaryUnaryMultiCallable[_watch_cache_service_pb2.ListClustersRequest, _watch_cache_service_pb2.ListClustersResponse]  # type: ignore[assignment]
     """ListClusters returns the clusters that extensions can name."""
@@ -197,8 +219,13 @@ class WatchCacheServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_watch_cache_service_pb2.WatchResponse], _abc.AsyncIterator[_watch_cache_service_pb2.WatchResponse]]:
         """Watch sends the objects of an extension and then every change.
 
-        A stream is: Started, then SourceStatus for each informer in view, then batches, then Synced, then
-        batches, bookmarks and source states for as long as both sides live.
+        A stream is: Started, then Reset if it was to resume and cannot, then SourceStatus for each informer
+        in view, then batches, then Synced, then batches, bookmarks and source states for as long as both
+        sides live. Source states may come between batches too.
+
+        A filter that no informer of the extension can match is no error here: its stream says Synced with an
+        empty snapshot, and sends what a later spec of the extension brings into view. ListObjects, which
+        cannot say more later, refuses such a filter.
 
         Guarantees within one stream:
          - Ordered: the events of one object arrive in the order in which its API server applied them.
@@ -237,7 +264,8 @@ class WatchCacheServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_watch_cache_service_pb2.ListObjectsResponse, _abc.Awaitable[_watch_cache_service_pb2.ListObjectsResponse]]:
         """ListObjects returns objects from the cache, in pages. A list over several pages is not one
         snapshot: an object that is there all the time appears exactly once, one that comes or goes meanwhile
-        at most once.
+        at most once. A filter that no informer of the extension can match is FAILED_PRECONDITION, reason
+        NOT_SYNCED: an empty answer would say that there are no such objects.
         """
 
     @_abc_1.abstractmethod
@@ -263,7 +291,9 @@ class WatchCacheServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_watch_cache_service_pb2.WatchExtensionsResponse], _abc.AsyncIterator[_watch_cache_service_pb2.WatchExtensionsResponse]]:
         """WatchExtensions sends the present state of the extensions asked for, then each change of state. Fast
-        changes may be joined; the last state always arrives.
+        changes may be joined; the last state always arrives. The spec of an extension is set when the stream
+        first names the extension and when its generation has changed since; in between it is left out. A
+        stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s.
         """
 
     @_abc_1.abstractmethod
