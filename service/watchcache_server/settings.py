@@ -207,8 +207,8 @@ class Settings:
         if self.cluster_probe_seconds >= self.ready_contact_seconds:
             raise SettingsError(
                 f"settings cluster_probe_seconds {self.cluster_probe_seconds:g} and "
-                f"ready_contact_seconds {self.ready_contact_seconds:g}: a cluster at rest would look "
-                "lost between two probes; make the first one less than the second"
+                f"ready_contact_seconds {self.ready_contact_seconds:g}: a cluster at rest would "
+                "look lost between two probes; make the first one less than the second"
             )
         if not self.listen:
             raise SettingsError(

@@ -1,8 +1,11 @@
 """One API server that the service knows by name: its connections, its discovery, its tokens.
 
-    cluster = Cluster("hub", connection_config) own = cluster.own
-    # ApiAccess as the service (or the user) itself shop = cluster.as_service_account("team-a",
-    "shop")  # ApiAccess of an extension; release it after use await cluster.close()
+    cluster = Cluster("hub", connection_config)
+    cluster.own                 # ApiAccess as the service (or the user of a kubeconfig) itself
+    shop = cluster.as_service_account("team-a", "shop")     # ApiAccess of an extension
+    ...
+    shop.release()
+    await cluster.close()
 
 There are two pools of connections: one shows the client certificate of the configuration, if it has
 one; the other never does, since an API server lets a certificate win over a token. ServiceAccounts'
@@ -50,6 +53,8 @@ class ClusterStatus:
     version: str
     contact_age_seconds: float | None
     problem: str
+    #: Why a CA, certificate or key that was replaced is not in use yet.
+    tls_problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +109,10 @@ class Cluster:
         self._clock = clock
         endpoint = Endpoint(name, config.url, config.tls_server_name, config.proxy_url)
         self._contacts = _Contacts(reporter, clock)
-        own_tls, bare_tls = _tls_sources(name, config, clock)
+        self._reporter = reporter
+        self._tls_problem = ""
+        own_tls, bare_tls = _tls_sources(name, config, clock, self._tls_changed)
+        self._tls_sources = [each for each in (own_tls, bare_tls) if each is not None]
         self._own_transport = Transport(
             endpoint, own_tls, limits=options.limits, reporter=self._contacts
         )
@@ -134,6 +142,14 @@ class Cluster:
     def server(self) -> str:
         """Address of the API server."""
         return self._own_transport.endpoint.url
+
+    def _tls_changed(self) -> None:
+        """Take that one of the TLS sources has another problem, or none any more."""
+        before = self._tls_problem
+        problems = [source.problem for source in self._tls_sources if source.problem]
+        self._tls_problem = problems[0] if problems else ""
+        if self._tls_problem != before:
+            self._reporter.tls_changed(self.name, self._tls_problem)
 
     def _own_credentials(
         self,
@@ -189,6 +205,7 @@ class Cluster:
             version=self._version,
             contact_age_seconds=None if contact_at is None else self._clock() - contact_at,
             problem=self._problem or self._contacts.failure,
+            tls_problem=self._tls_problem,
         )
 
     async def close(self) -> None:
@@ -221,15 +238,18 @@ class _Contacts:
 
 
 def _tls_sources(
-    name: str, config: ConnectionConfig, clock: Callable[[], float]
+    name: str,
+    config: ConnectionConfig,
+    clock: Callable[[], float],
+    changed: Callable[[], None],
 ) -> tuple[TlsSource | None, TlsSource | None]:
     """Return the sources with and without the client certificate; None for plain http."""
     if config.tls is None:
         return None, None
     try:
         return (
-            TlsSource(config.tls, clock=clock),
-            TlsSource(config.tls.without_certificate(), clock=clock),
+            TlsSource(config.tls, clock=clock, changed=changed),
+            TlsSource(config.tls.without_certificate(), clock=clock, changed=changed),
         )
     except TlsMaterialError as error:
         raise ClusterConfigError(f"cluster {name}: {error}") from error

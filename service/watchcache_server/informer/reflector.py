@@ -50,7 +50,7 @@ from watchcache_server.informer.errors import (
     TruncatedListError,
 )
 from watchcache_server.informer.following import Following
-from watchcache_server.informer.inputs import Answer, Failure, NotServed, TokenProblem
+from watchcache_server.informer.inputs import Answer, Failure, NotServed, Overlapping, TokenProblem
 from watchcache_server.informer.objects import Item
 from watchcache_server.informer.plan import Doing
 from watchcache_server.informer.reasons import Reason
@@ -156,7 +156,7 @@ class Reflector(Following):
         return self._leave()
 
     def on_discovered(
-        self, found: ServedResource | NotServed, *, now: float, jitter: float
+        self, found: ServedResource | NotServed | Overlapping, *, now: float, jitter: float
     ) -> list[Effect]:
         """Take what discovery found."""
         self._enter(now, jitter)
@@ -164,6 +164,8 @@ class Reflector(Following):
             self._end()
             if isinstance(found, NotServed):
                 self._lose_kind(found.message)
+            elif isinstance(found, Overlapping):
+                self._lose(self._subject.overlapping(found.message))
             else:
                 self._subject = self._asked.scoped(is_namespaced=found.is_namespaced)
                 self._find(found)

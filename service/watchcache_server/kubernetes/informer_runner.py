@@ -41,7 +41,7 @@ from watchcache_server.informer.effects import (
     Watch,
 )
 from watchcache_server.informer.errors import DataError
-from watchcache_server.informer.inputs import Answer, Failure, NotServed, TokenProblem
+from watchcache_server.informer.inputs import Answer, Failure, NotServed, Overlapping, TokenProblem
 from watchcache_server.informer.reflector import Reflector
 from watchcache_server.informer.reflector_settings import ReflectorSettings
 from watchcache_server.informer.statuses import read_status
@@ -304,10 +304,10 @@ class InformerRunner:
             case DiscoveryFailed(error):
                 self._failed(error)
 
-    def _bound(self, resource: ServedResource) -> ServedResource | NotServed:
+    def _bound(self, resource: ServedResource) -> ServedResource | Overlapping:
         conflict = self._sink.bind(resource)
         if conflict is not None:
-            return NotServed(message=conflict)
+            return Overlapping(message=conflict)
         self._served = resource
         return resource
 

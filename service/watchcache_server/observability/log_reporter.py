@@ -213,6 +213,17 @@ class LogReporter:
             say = self._log.info if outcome == "ok" else self._log.warning
             say("credentials read", cluster=cluster, source=source, outcome=outcome)
 
+    def tls_changed(self, cluster: str, problem: str) -> None:
+        """Say that a replaced CA or certificate cannot be used, and why, or that it can again."""
+        if problem:
+            self._log.warning(
+                "replaced TLS files cannot be used, those before stay in use",
+                cluster=cluster,
+                problem=problem,
+            )
+        else:
+            self._log.info("TLS files are in use as they are", cluster=cluster)
+
     # Repetitions
 
     def _is_news(self, subject: Hashable, word: str) -> bool:

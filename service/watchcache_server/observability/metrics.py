@@ -174,6 +174,9 @@ class Metrics:
         """Count a reading of a token file or a run of a plugin."""
         self._api.credentials.labels(cluster, source, self._api.words.bound(outcome)).inc()
 
+    def tls_changed(self, cluster: str, problem: str) -> None:
+        """Count nothing: the collector shows it."""
+
 
 def _code_name(code: str) -> str:
     """Return a status code as gRPC's middleware writes it: OK, NotFound, Canceled."""

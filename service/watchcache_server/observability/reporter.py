@@ -57,6 +57,10 @@ class FullReporter(Reporter, Protocol):
         """Hear of a reading of a token file or a run of a plugin."""
         ...
 
+    def tls_changed(self, cluster: str, problem: str) -> None:
+        """Hear why replaced TLS files cannot be used, or that they can."""
+        ...
+
 
 class Reporters:
     """Passes everything on to each of its members, in their order."""
@@ -188,3 +192,8 @@ class Reporters:
         """Pass it on."""
         for member in self._members:
             member.credentials_refreshed(cluster, source, outcome)
+
+    def tls_changed(self, cluster: str, problem: str) -> None:
+        """Pass it on."""
+        for member in self._members:
+            member.tls_changed(cluster, problem)

@@ -198,6 +198,11 @@ class _Families:
             "Whether the last request to an API server was answered (1) or not (0).",
             labels=("cluster",),
         )
+        self.tls_outdated = GaugeMetricFamily(
+            "watchcache_cluster_tls_outdated",
+            "Whether a CA, client certificate or key was replaced by one that cannot be used (1).",
+            labels=("cluster",),
+        )
         self.contact_age = GaugeMetricFamily(
             "watchcache_cluster_contact_age_seconds",
             "Time since an API server last answered any request.",
@@ -330,5 +335,6 @@ class _Lags:
 def _fill_clusters(families: _Families, clusters: ClusterRegistry) -> None:
     for status in clusters.statuses():
         families.reachable.add_metric((status.name,), int(status.is_reachable))
+        families.tls_outdated.add_metric((status.name,), int(bool(status.tls_problem)))
         if status.contact_age_seconds is not None:
             families.contact_age.add_metric((status.name,), status.contact_age_seconds)

@@ -139,6 +139,7 @@ def cluster_messages(
                 last_contact_time=None if age is None else to_timestamp(now - age),
                 message=status.problem,
                 informer_count=counts.get(status.name, 0),
+                tls_problem=status.tls_problem,
             )
         )
     return messages

@@ -42,7 +42,7 @@ from watchcache_server.informer.errors import (
     TruncatedListError,
     UnexpectedError,
 )
-from watchcache_server.informer.inputs import NotServed, TokenProblem
+from watchcache_server.informer.inputs import NotServed, Overlapping, TokenProblem
 from watchcache_server.informer.statuses import StatusFields
 from watchcache_server.informer.timers import Deadline
 from watchcache_server.model.states import LeftReason, SourceState
@@ -75,6 +75,7 @@ _FOUND = st.sampled_from(
         PODS,
         PODS,
         NotServed(),
+        Overlapping(message="named twice"),
         msgspec.structs.replace(PODS, version="v2"),
         msgspec.structs.replace(PODS, verbs=frozenset({"list"})),
         msgspec.structs.replace(PODS, is_namespaced=False),

@@ -70,17 +70,6 @@ async def test_a_401_without_other_credentials_is_not_repeated(api: ApiDouble) -
     assert api.asked("/ping") == 1
 
 
-async def test_a_stream_refreshes_what_it_was_sent_with(api: ApiDouble) -> None:
-    """The rejected header goes along, so that a late 401 does not discard a new token."""
-    api.refuse("/ping", 401)
-    rotating = Rotating()
-    access = ApiAccess(api.transport(), rotating, identity="me")
-    async with await access.open(PING) as response:
-        rotating.number = 7
-        await access.refresh(response)
-    assert rotating.rejected == ["Bearer t1"]
-
-
 async def test_without_credentials_nothing_is_sent(api: ApiDouble) -> None:
     """A request that should carry a token never goes out without one."""
     rotating = Rotating()

@@ -247,3 +247,14 @@ def test_a_reader_that_takes_nothing_is_named_as_far_as_it_has_a_name(
     [(level, _, fields)] = log.lines
     assert level == "warning"
     assert fields == ({} if key is None else {"extension": str(key)})
+
+
+def test_tls_files_are_told_when_they_cannot_be_used_and_when_they_can(
+    log: Log, reporter: LogReporter
+) -> None:
+    """With what is wrong; whoever reports them does so once for each change."""
+    reporter.tls_changed("hub", "the CA in /etc/ca.crt cannot be used: not PEM")
+    reporter.tls_changed("hub", "")
+    (first, _, told), (second, _, _) = log.lines
+    assert (first, second) == ("warning", "info")
+    assert told["problem"] == "the CA in /etc/ca.crt cannot be used: not PEM"

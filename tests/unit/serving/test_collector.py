@@ -215,6 +215,15 @@ async def test_a_cluster_that_never_answered_has_no_contact_age() -> None:
     assert found["watchcache_cluster_contact_age_seconds"] == {("hub",): 2}
 
 
+async def test_a_certificate_that_cannot_be_used_is_shown() -> None:
+    """While the one before it still is, the cluster is reachable."""
+    scraped = Scraped(hub=2.0, edge=1.0)
+    scraped.clusters.tls_problems["hub"] = "the CA in /ca.crt cannot be used: not PEM"
+    found = await scraped.collect()
+    assert found["watchcache_cluster_tls_outdated"] == {("hub",): 1, ("edge",): 0}
+    assert found["watchcache_cluster_reachable"] == {("hub",): 1, ("edge",): 1}
+
+
 async def test_registering_reads_nothing() -> None:
     """The collector names its families without looking at a service that is still starting."""
     parts: list[Any] = [None, None, None, None]

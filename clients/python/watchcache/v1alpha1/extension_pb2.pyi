@@ -112,7 +112,8 @@ class _SourceStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SourceSta
     SOURCE_STATE_UNAUTHENTICATED: _SourceState.ValueType  # 6
     """The API server does not accept the token, or none can be had."""
     SOURCE_STATE_GONE: _SourceState.ValueType  # 7
-    """The cluster does not serve the kind, or not in that scope, or not for list and watch. Checked
+    """The cluster does not serve the kind, or not in that scope, or not for list and watch; or another
+    entry of the spec turned out to name the same resource (reason "OVERLAPPING_WATCHES"). Checked
     again by itself.
     """
     SOURCE_STATE_UNREACHABLE: _SourceState.ValueType  # 8
@@ -140,7 +141,8 @@ by itself.
 SOURCE_STATE_UNAUTHENTICATED: SourceState.ValueType  # 6
 """The API server does not accept the token, or none can be had."""
 SOURCE_STATE_GONE: SourceState.ValueType  # 7
-"""The cluster does not serve the kind, or not in that scope, or not for list and watch. Checked
+"""The cluster does not serve the kind, or not in that scope, or not for list and watch; or another
+entry of the spec turned out to name the same resource (reason "OVERLAPPING_WATCHES"). Checked
 again by itself.
 """
 SOURCE_STATE_UNREACHABLE: SourceState.ValueType  # 8

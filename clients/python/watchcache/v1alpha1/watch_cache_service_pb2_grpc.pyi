@@ -6,8 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 
 The service. Its comments are the contract: what is promised here is tested.
 
-Errors. Every error carries google.rpc.Status details with exactly one google.rpc.ErrorInfo (domain
-"watchcache"), whose reason is stable, and more details where they help:
+Errors. Every error of the service carries google.rpc.Status details with exactly one
+google.rpc.ErrorInfo (domain "watchcache"), whose reason is stable, and more details where they help:
 
   INVALID_ARGUMENT     The request breaks a rule; BadRequest names field, rule and mend. Do not retry.
   NOT_FOUND            No such extension or object; ResourceInfo names it. Retry after registering.
@@ -21,10 +21,9 @@ Errors. Every error carries google.rpc.Status details with exactly one google.rp
                        backoff.
 
 The exception are the errors of gRPC itself, which a call gets before or without this service: a
-request over the size limit (RESOURCE_EXHAUSTED), bytes that are no request (INTERNAL), an unknown
-method (UNIMPLEMENTED), a connection that fails (UNAVAILABLE), a call that is cancelled (CANCELLED) or
-late (DEADLINE_EXCEEDED). They have a code and a text, and no details; do not retry a request that is
-too large.
+request over the size limit (RESOURCE_EXHAUSTED), an unknown method (UNIMPLEMENTED), a connection that
+fails (UNAVAILABLE), a call that is cancelled (CANCELLED) or late (DEADLINE_EXCEEDED). They have a code
+and a text, and no details. Do not retry a request that is too large.
 """
 
 from collections import abc as _abc
