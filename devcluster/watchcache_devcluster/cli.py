@@ -85,7 +85,8 @@ async def _serve(cluster: DevCluster, directory: Path, texts: list[tuple[Path, s
             except (ApiError, TypeError, ValueError, yaml.YAMLError) as error:
                 _fail(f"{path}: {error}")
             await cluster.settle()
-            _out.print(f"loaded       {len(created)} objects from {path}", markup=False)
+            count = f"{len(created)} object{'' if len(created) == 1 else 's'}"
+            _out.print(f"loaded       {count} from {path}", markup=False)
         kubeconfig = cluster.write_kubeconfig(directory / "kubeconfig")
         _out.print(f"dev cluster  {cluster.url} (simulated)", markup=False)
         _out.print(f"kubeconfig   {kubeconfig}", markup=False)
@@ -126,7 +127,7 @@ def fault(
     serviceaccount: Annotated[str, typer.Option(help="NAMESPACE/NAME, for expire-tokens.")] = "",
     number: Annotated[int, typer.Option(help="Of the fault, for remove.")] = 0,
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="Of the dev cluster; else $KUBECONFIG, .demo, .devcluster.")
+        Path | None, typer.Option(help="Of the dev cluster; else $KUBECONFIG; else .demo or .devcluster here.")
     ] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
 ) -> None:
@@ -210,7 +211,8 @@ def _table(faults: list[dict[str, Any]]) -> Table | str:
 def _sentence(name: str, answer: dict[str, Any]) -> str:
     match name:
         case "clear":
-            return f"cleared {answer['cleared']} faults"
+            count = answer["cleared"]
+            return f"cleared {count} fault{'' if count == 1 else 's'}"
         case "remove":
             return f"removed fault {answer['removed']}"
         case "compact":

@@ -86,7 +86,7 @@ class TestFault:
         assert json.loads(answer.output) == {"number": 1, "stays": True}
         await fault(kubeconfig, "cut", "--lasting", "--clean")
         assert (await fault(kubeconfig, "remove", "--number", "1")).output == "removed fault 1\n"
-        assert (await fault(kubeconfig, "clear")).output == "cleared 1 faults\n"
+        assert (await fault(kubeconfig, "clear")).output == "cleared 1 fault\n"
         assert devcluster.faults.active() == []
         gone = await fault(kubeconfig, "remove", "--number", "1")
         assert gone.exit_code == 1
@@ -149,8 +149,21 @@ class TestRemote:
         assert find_kubeconfig(None, {}) == usual
         named = tmp_path / "named"
         named.touch()
-        assert find_kubeconfig(None, {"KUBECONFIG": f"absent{os.pathsep}{named}"}) == named
+        assert find_kubeconfig(None, {"KUBECONFIG": str(named)}) == named
+        assert find_kubeconfig(None, {"KUBECONFIG": f"{named}{os.pathsep}{usual}"}) == named
         assert find_kubeconfig(usual, {"KUBECONFIG": str(named)}) == usual
+
+    @pytest.mark.parametrize("place", ["absent", f"absent{os.pathsep}.devcluster/kubeconfig"])
+    def test_a_kubeconfig_that_is_gone_is_not_replaced_by_another(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    ) -> None:
+        """Trouble meant for a cluster that was stopped strikes no other one."""
+        monkeypatch.chdir(tmp_path)
+        for folder in (".demo", ".devcluster"):
+            Path(folder).mkdir()
+            Path(folder, "kubeconfig").touch()
+        with pytest.raises(RemoteError, match="KUBECONFIG names absent, and there is no such file"):
+            find_kubeconfig(None, {"KUBECONFIG": place})
 
     @pytest.mark.parametrize("text", ["", "a: [", "users: []", "current-context: x"])
     def test_another_kubeconfig_is_refused(self, tmp_path: Path, text: str) -> None:
@@ -205,7 +218,7 @@ class TestServe:
         process = await serve(tmp_path, "--dir", ".demo", "--load", "shop.yaml")
         try:
             lines = await read_until(process.stdout, "Ctrl-C")
-            assert lines[0] == "loaded       1 objects from shop.yaml"
+            assert lines[0] == "loaded       1 object from shop.yaml"
             path = tmp_path / ".demo" / "kubeconfig"
             server = yaml.safe_load(path.read_text())["clusters"][0]["cluster"]["server"]
             assert f"dev cluster  {server} (simulated)" in lines
