@@ -133,14 +133,6 @@ class Reflector(Following):
             self._set(SourceState.STOPPED, Reason.STOPPED, "no longer watched")
         return self._leave()
 
-    def poke(self, *, now: float, jitter: float) -> list[Effect]:
-        """Ask again now: a right may have changed."""
-        if self._doing is Doing.NOTHING and self._timers.at(Deadline.RETRY) is not None:
-            self._enter(now, jitter)
-            self._proceed()
-            return self._leave()
-        return self.reopen(now=now, jitter=jitter)
-
     def reopen(self, *, now: float, jitter: float) -> list[Effect]:
         """Open the running watch again where it is; no failure, and nothing if none runs."""
         self._enter(now, jitter)

@@ -63,8 +63,7 @@ class ApiAccess:
             response = await self.open(request)
         except ConnectionResetByServerError:
             # A kept connection may be closed by the server just as it is used. The transport tries
-            # a GET again by itself; what this service posts (token requests, reviews) is as
-            # harmless.
+            # a GET again by itself; what this service posts (token requests) is as harmless.
             response = await self.open(request)
         async with response:
             body = await response.read(limit_bytes)

@@ -73,11 +73,6 @@ class Discovery:
         self._tried_at = float("-inf")
         self._error: AccessError | None = None
 
-    @property
-    def catalog(self) -> Catalog | None:
-        """What was read last; None before the first success."""
-        return self._catalog
-
     async def resolve(
         self, group: str, version: str, name: str, *, max_age_seconds: float | None = None
     ) -> Resolution:
@@ -103,12 +98,6 @@ class Discovery:
                 DiscoveryUnreadableError(self._access.cluster, found.group_version, found.problem)
             )
         return found
-
-    async def refresh(self) -> None:
-        """Read discovery now, or join who is reading it. Raises an AccessError."""
-        await self._flight.run(self._read)
-        if self._error is not None:
-            raise self._error
 
     def _is_older(self, asked_at: float, age_seconds: float) -> bool:
         return asked_at - self._read_at > age_seconds

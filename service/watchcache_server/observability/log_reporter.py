@@ -95,9 +95,13 @@ class LogReporter:
         """Say nothing."""
 
     def informer_counted(self, spec: SourceSpec, event: str, reason: str) -> None:
-        """Say what happened to an informer, to whoever wants every detail."""
-        self._log.debug(
-            "informer event",
+        """Say what happened to an informer, to whoever wants every detail; a rewind to all."""
+        if event == "rewound":
+            say, text = self._log.warning, "the storage of the API server was set back"
+        else:
+            say, text = self._log.debug, "informer event"
+        say(
+            text,
             cluster=spec.cluster,
             resource=spec.type_name,
             namespace=spec.namespace,

@@ -270,10 +270,6 @@ class Shell:
         """Ask for the watch to be opened again."""
         return self._perform(self.reflector.reopen(now=self.now, jitter=self.jitter))
 
-    def poke(self) -> Shell:
-        """Ask to try again now."""
-        return self._perform(self.reflector.poke(now=self.now, jitter=self.jitter))
-
     def stop(self) -> Shell:
         """Stop."""
         return self._perform(self.reflector.stop(now=self.now, jitter=self.jitter))

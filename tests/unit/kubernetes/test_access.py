@@ -130,14 +130,34 @@ ERRORS: dict[str, tuple[bytes, dict[str, str], dict[str, Any]]] = {
     "a Status that says when to come back": (
         b'{"kind":"Status","reason":"TooManyRequests","details":{"retryAfterSeconds":3}}',
         {"Retry-After": "9"},
-        {"text": "", "retry_after_seconds": 3},
+        {"text": "", "retry_after_seconds": 9},
+    ),
+    "a Status that says to come back later": (
+        b'{"kind":"Status","reason":"TooManyRequests","details":{"retryAfterSeconds":30}}',
+        {"Retry-After": "9"},
+        {"text": "", "retry_after_seconds": 30},
     ),
     "a header that says so": (b"slow down", {"Retry-After": "9"}, {"retry_after_seconds": 9.0}),
     "a header with a date": (
         b"slow down",
+        {
+            "Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT",
+            "Date": "Wed, 21 Oct 2015 07:27:30 GMT",
+        },
+        {"retry_after_seconds": 30.0},
+    ),
+    "a header with a date, of a server that does not say its own": (
+        b"slow down",
         {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"},
         {"retry_after_seconds": None},
     ),
+    "a message in more than one line": (
+        b'{"kind":"Status","message":"no\\nmore"}',
+        {},
+        {"text": "no more"},
+    ),
+    "part of a Status": (b'{"message":"secret"}', {}, {"text": ""}),
+    "a text in quotes": (b'"secret"', {}, {"text": ""}),
     "no Status": (b'{"kind":"Pod","message":"secret"}', {}, {"text": "", "status_reason": ""}),
     "not even JSON": (b"<html>secret</html>", {}, {"text": ""}),
     "not even text": (b"\xff\xfe", {}, {"text": ""}),

@@ -258,3 +258,12 @@ def test_tls_files_are_told_when_they_cannot_be_used_and_when_they_can(
     (first, _, told), (second, _, _) = log.lines
     assert (first, second) == ("warning", "info")
     assert told["problem"] == "the CA in /etc/ca.crt cannot be used: not PEM"
+
+
+def test_a_storage_that_was_set_back_is_told_to_all(log: Log, reporter: LogReporter) -> None:
+    """Other events of informers are details."""
+    reporter.informer_counted(SPEC, "relist", "EXPIRED")
+    reporter.informer_counted(SPEC, "rewound", "newer_known")
+    [(level, text, fields)] = log.lines
+    assert (level, text) == ("warning", "the storage of the API server was set back")
+    assert fields["cluster"] == SPEC.cluster
