@@ -7,7 +7,7 @@ import faulthandler
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ import uvloop
 from watchcache_server.app import App, serve
 from watchcache_server.memory import give_back, tune
 from watchcache_server.observability.logs import configure
-from watchcache_server.settings import Settings
+from watchcache_server.settings import Settings, unknown_variables
 
 __all__ = ["run"]
 
@@ -34,6 +34,7 @@ def run(settings: Settings) -> None:
     Raises SettingsError, ClusterConfigError or UnknownClusterError when it cannot start.
     """
     configure(settings, sys.stderr)
+    _warn_of_variables(os.environ)
     tune()
 
     def end_in_time() -> None:
@@ -74,6 +75,16 @@ async def _serve_until_signalled(
         if not signals:
             raise
     log.info("stopped")
+
+
+def _warn_of_variables(environment: Mapping[str, str]) -> None:
+    """Log which variables of the environment were perhaps meant for a setting."""
+    for variable, near in unknown_variables(environment).items():
+        structlog.get_logger("watchcache_server").warning(
+            "ignored a variable of the environment: there is no such setting",
+            variable=variable,
+            near=near,
+        )
 
 
 def _report_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

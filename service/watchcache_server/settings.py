@@ -7,12 +7,14 @@ precedence. docs/settings.md is made from this module.
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
+import re
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -27,6 +29,7 @@ __all__ = [
     "setting_rows",
     "setting_text",
     "trace_settings",
+    "unknown_variables",
 ]
 
 
@@ -190,30 +193,32 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
+        _refuse(list(self._problems()))
+
+    def _problems(self) -> Iterator[str]:
         for each in fields(self):
             value = getattr(self, each.name)
             low, high = each.metadata["low"], each.metadata["high"]
             if (low is not None and value < low) or (high is not None and value > high):
                 bounds = f"at least {low}" if high is None else f"from {low} to {high}"
-                raise SettingsError(f"setting {each.name}: {value} is out of range; use {bounds}")
-        _one_of("identity", self.identity, ("service-account", "caller"))
-        _one_of("log_level", self.log_level, ("debug", "info", "warning", "error"))
-        _one_of("log_format", self.log_format, ("auto", "console", "json"))
+                yield f"setting {each.name}: {value} is out of range; use {bounds}"
+        for name, allowed in _WORDS.items():
+            word = getattr(self, name)
+            if word not in allowed:
+                yield f"setting {name}: {word!r} is unknown; use {' or '.join(allowed)}"
         if bool(self.tls_certificate) != bool(self.tls_key):
-            raise SettingsError(
+            yield (
                 "settings tls_certificate and tls_key: one is given without the other; give both "
                 "for TLS, or neither"
             )
         if self.cluster_probe_seconds >= self.ready_contact_seconds:
-            raise SettingsError(
+            yield (
                 f"settings cluster_probe_seconds {self.cluster_probe_seconds:g} and "
                 f"ready_contact_seconds {self.ready_contact_seconds:g}: a cluster at rest would "
                 "look lost between two probes; make the first one less than the second"
             )
         if not self.listen:
-            raise SettingsError(
-                "setting listen: no address; give at least one, such as 127.0.0.1:7443"
-            )
+            yield "setting listen: no address; give at least one, such as 127.0.0.1:7443"
 
 
 # The first setting of each section.
@@ -229,9 +234,42 @@ _SECTIONS: typing.Final = {
 }
 
 
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise SettingsError(f"setting {name}: {value!r} is unknown; use {' or '.join(allowed)}")
+_WORDS: typing.Final = {
+    "identity": ("service-account", "caller"),
+    "log_level": ("debug", "info", "warning", "error"),
+    "log_format": ("auto", "console", "json"),
+}
+
+_PREFIX: typing.Final = "WATCHCACHE_"
+# Those of the other commands, and of this one's own --config.
+_OTHER_VARIABLES: typing.Final = ("ADDRESS", "CA_FILE", "CONFIG", "DEMO_ONCE")
+# Kubernetes sets such ones in every pod of a namespace that has a Service named watchcache.
+_OF_KUBERNETES: typing.Final = re.compile(
+    r"([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)?)"
+)
+
+
+def _refuse(problems: list[str]) -> None:
+    """Raise one SettingsError with all that is wrong."""
+    if problems:
+        raise SettingsError("; also ".join(problems))
+
+
+def unknown_variables(environment: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the variables that look like a setting's and are none, with names that are near.
+
+    They are no error: whoever runs the service may share a prefix with it.
+    """
+    known = [environment_name(each.name).removeprefix(_PREFIX) for each in fields(Settings)]
+    found = {}
+    for variable in sorted(environment):
+        name = variable.removeprefix(_PREFIX)
+        if name == variable or name in (*known, *_OTHER_VARIABLES) or name.startswith("_"):
+            continue
+        if not _OF_KUBERNETES.fullmatch(name):
+            near = difflib.get_close_matches(name.upper(), known)
+            found[variable] = [f"{_PREFIX}{each}" for each in near]
+    return found
 
 
 def load_settings(
@@ -255,17 +293,31 @@ def trace_settings(
     environment = os.environ if environment is None else environment
     kinds = typing.get_type_hints(Settings)
     given: list[tuple[str, object, str]] = []
+    problems: list[str] = []
     for name, value in _read(file).items():
         if name not in kinds:
-            raise SettingsError(f"{file}: there is no setting {name!r}; see docs/settings.md")
-        given.append((name, value, str(file)))
+            problems.append(f"{file}: there is no setting {name!r}; see docs/settings.md")
+        else:
+            given.append((name, value, str(file)))
     for name in kinds:
         variable = environment_name(name)
         if variable in environment:
             given.append((name, environment[variable], variable))
     given += [(name, value, flag_name(name)) for name, value in flags.items() if value is not None]
-    values = {name: _convert(name, kinds[name], value, origin) for name, value, origin in given}
+    values: dict[str, object] = {}
+    for name, value, origin in given:
+        try:
+            values[name] = _convert(name, kinds[name], value, origin)
+        except SettingsError as error:
+            problems.append(str(error))
     origins = {name: origin for name, _, origin in given}
+    if problems:
+        # Values that can be read have their own rules, which are told with the others.
+        try:
+            Settings(**typing.cast("dict[str, typing.Any]", values))
+        except SettingsError as error:
+            problems.append(str(error))
+    _refuse(problems)
     return Settings(**typing.cast("dict[str, typing.Any]", values)), origins
 
 
