@@ -152,13 +152,13 @@ class ExtensionRegistry:
 
     def _check_clusters(self, spec: ExtensionSpec) -> None:
         known = self._clusters.names
-        for name in spec.clusters:
-            if name not in known:
-                raise InvalidRequestError.of(
-                    "spec.clusters",
-                    f"there is no cluster {name!r}; known are {', '.join(known)}",
-                    reason="UNKNOWN_CLUSTER",
-                )
+        unknown = [repr(name) for name in spec.clusters if name not in known]
+        if unknown:
+            raise InvalidRequestError.of(
+                "spec.clusters",
+                f"there is no cluster {' or '.join(unknown)}; known are {', '.join(known)}",
+                reason="UNKNOWN_CLUSTER",
+            )
 
     def _check_size(self, key: ExtensionKey, spec: ExtensionSpec) -> None:
         """Refuse a spec that is too large, before it is multiplied out."""

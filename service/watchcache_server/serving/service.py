@@ -13,10 +13,14 @@ from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.clusters.registry import ClusterRegistry
 from watchcache_server.extensions.extension import Clock, Extension
 from watchcache_server.extensions.registry import ExtensionRegistry
-from watchcache_server.model.errors import ExtensionNotFoundError, InvalidRequestError
+from watchcache_server.model.errors import (
+    ExtensionNotFoundError,
+    FieldViolation,
+    InvalidRequestError,
+)
 from watchcache_server.observability.reporting import Reporter
 from watchcache_server.serving.boundary import Boundary
-from watchcache_server.serving.conversion import extension_key, seconds_of
+from watchcache_server.serving.conversion import extension_key, registration_of
 from watchcache_server.serving.describing import cluster_messages, extension_message
 from watchcache_server.serving.listing import ExtensionListing
 from watchcache_server.serving.reading import Reading
@@ -51,7 +55,9 @@ class WatchCacheService:
         self._registry = registry
         self._clusters = clusters
         self._clock = clock
-        self._specs = SpecReader(settings, default_cluster=clusters.default)
+        self._specs = SpecReader(
+            settings, default_cluster=clusters.default, known_clusters=lambda: clusters.names
+        )
         self._boundary = Boundary(reporter)
         self._reading = Reading(registry, clusters.default)
         self.listing = ExtensionListing(registry, settings=settings, reporter=reporter, clock=clock)
@@ -88,15 +94,14 @@ class WatchCacheService:
         self._specs.close()
 
     async def _register(self, request: pb.RegisterRequest) -> pb.RegisterResponse:
-        key = extension_key(request.namespace, request.name)
-        wait = seconds_of("wait", request.wait) if request.HasField("wait") else 0.0
+        key, wait, violations = registration_of(request)
         if not request.HasField("spec"):
-            raise InvalidRequestError.of(
-                "spec",
+            told = (
                 "is required, since an empty one closes every informer; send what to watch, or an "
-                "ExtensionSpec without a watch_set to close them all",
+                "ExtensionSpec without a watch_set to close them all"
             )
-        spec = await self._specs.read(key, request.spec)
+            raise InvalidRequestError([*violations, FieldViolation("spec", told)])
+        spec = await self._specs.read(key, request.spec, violations)
         registered = await self._registry.register(key, spec, request.spec)
         extension = registered.extension
         with self._registry.in_use(extension):

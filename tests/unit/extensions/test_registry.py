@@ -105,7 +105,8 @@ async def test_a_cluster_that_nobody_knows_is_refused() -> None:
     """Before anything is asked of it."""
     async with running("hub", "edge") as world:
         with pytest.raises(InvalidRequestError, match="known are edge, hub") as caught:
-            await world.register(pods(), clusters=("mars",))
+            await world.register(pods(), clusters=("mars", "venus"))
+        assert "'mars' or 'venus'" in str(caught.value)
         assert caught.value.reason == "UNKNOWN_CLUSTER"
         assert not list(world.registry)
 

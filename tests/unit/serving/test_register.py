@@ -162,6 +162,34 @@ async def test_a_service_that_shuts_down_keeps_nobody_waiting() -> None:
         assert asyncio.get_running_loop().time() - began < 1.0
 
 
+async def test_every_broken_field_of_a_request_is_told_at_once() -> None:
+    """Its name, its wait and all of its spec; a cluster that nobody knows too."""
+    async with running("hub", "edge") as world:
+        items = [extension_pb2.ResourceWatch(resource="Not A Thing", namespaces=["UPPER"])]
+        request = pb.RegisterRequest(
+            namespace="Team",
+            name="shop",
+            wait=Duration(seconds=-1),
+            spec=extension_pb2.ExtensionSpec(
+                clusters=["hub", "mars"],
+                ttl=Duration(seconds=-1),
+                resources=extension_pb2.ResourceWatchSet(items=items),
+            ),
+        )
+        with pytest.raises(InvalidRequestError) as caught:
+            await Registering(world).service._register(request)
+        assert [each.field for each in caught.value.violations] == [
+            "namespace",
+            "wait",
+            "spec.service_account",
+            "spec.ttl",
+            "spec.resources.items[0].resource",
+            "spec.resources.items[0].namespaces[0]",
+            "spec.clusters[1]",
+        ]
+        assert caught.value.reason == "INVALID_REQUEST"
+
+
 async def test_what_is_registered_can_be_asked_for() -> None:
     """As it was answered; and deregistered, once."""
     async with registering() as made:
