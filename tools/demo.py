@@ -12,15 +12,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import json
 import os
 import shutil
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.console import Console
 from rich.markup import escape
@@ -33,8 +33,6 @@ from watchcache_devcluster import DevCluster
 
 FOLDER: Final = Path(".demo")
 DEVCLUSTER_PORT: Final = 6443
-SERVICE_PORT: Final = 7443
-HTTP_PORT: Final = 8080
 LIMIT_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 10.0
 FAILURES: Final = (DemoError, watchcache.WatchCacheError, OSError)
@@ -65,63 +63,97 @@ def own_folder() -> Iterator[None]:
             shutil.rmtree(FOLDER, ignore_errors=True)
 
 
-def choose_port(wanted: int) -> int:
-    """Return the wanted port if it is free, else another one."""
-    for port in (wanted, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                return int(probe.getsockname()[1])
-    raise DemoError("no port is free on 127.0.0.1")
+class Serving(NamedTuple):
+    """Where the service says that it listens."""
+
+    address: str
+    http_address: str
+
+
+USUAL: Final = Serving("127.0.0.1:7443", "127.0.0.1:8080")
+FREE: Final = Serving("127.0.0.1:0", "127.0.0.1:0")
 
 
 @asynccontextmanager
-async def service(kubeconfig: Path, port: int, http_port: int) -> AsyncIterator[None]:
-    """Run the service as a program of its own; its log is .demo/service.log."""
+async def dev_cluster() -> AsyncIterator[DevCluster]:
+    """Run a dev cluster on its usual port, or on a free one where that is taken."""
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            cluster = await stack.enter_async_context(DevCluster(port=DEVCLUSTER_PORT, name="demo"))
+        except OSError:
+            cluster = await stack.enter_async_context(DevCluster(name="demo"))
+        yield cluster
+
+
+@asynccontextmanager
+async def service(kubeconfig: Path) -> AsyncIterator[Serving]:
+    """Run the service as a program of its own, on its usual ports or on free ones.
+
+    Its log is .demo/service.log.
+    """
     log = FOLDER / "service.log"
+    process = await start(kubeconfig, log, *USUAL)
+    try:
+        serving = await wait_until_serving(process, log)
+        if serving is None:
+            process = await start(kubeconfig, log, *FREE)
+            serving = await wait_until_serving(process, log)
+        if serving is None:
+            raise ended(process, log)
+        try:
+            yield serving
+        except (*FAILURES, ExceptionGroup):
+            if process.returncode is None:
+                raise
+            # Whatever the story stumbled over, this is why.
+            raise ended(process, log) from None
+    finally:
+        await end(process)
+
+
+async def start(
+    kubeconfig: Path, log: Path, address: str, http_address: str
+) -> asyncio.subprocess.Process:
+    """Start the service."""
     with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
+        return await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "watchcache_server.cli", "serve"),
             *("--kubeconfig", str(kubeconfig)),
-            *("--listen", f"127.0.0.1:{port}"),
-            *("--http-listen", f"127.0.0.1:{http_port}"),
-            *("--token-lifetime-seconds", str(TOKEN_SECONDS)),
+            *("--listen", address, "--http-listen", http_address),
+            *("--token-lifetime-seconds", str(TOKEN_SECONDS), "--log-format", "json"),
             stdout=output,
             stderr=output,
         )
-        try:
-            await wait_until_listening(port, process, log)
-            yield
-        except (*FAILURES, ExceptionGroup):
-            # Whatever the story stumbled over, this is why.
-            require_running(process, log)
-            raise
-        finally:
-            await end(process)
 
 
-def require_running(process: asyncio.subprocess.Process, log: Path) -> None:
-    """Say so when the service has ended."""
-    if process.returncode is not None:
-        told = log.read_text(errors="replace").strip().splitlines() or ["it wrote nothing"]
-        raise DemoError(f"the service ended with {process.returncode}: {told[-1]}")
-
-
-async def wait_until_listening(port: int, process: asyncio.subprocess.Process, log: Path) -> None:
-    """Return once the service takes connections."""
+async def wait_until_serving(process: asyncio.subprocess.Process, log: Path) -> Serving | None:
+    """Return where it serves, as its own log tells; None when it has ended."""
     deadline = time.monotonic() + LIMIT_SECONDS
     while time.monotonic() < deadline:
-        require_running(process, log)
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            await asyncio.sleep(0.02)
-        else:
-            writer.close()
-            return
-    raise DemoError(f"the service does not listen on port {port} after {LIMIT_SECONDS:g} s")
+        if process.returncode is not None:
+            return None
+        serving = told_in(log)
+        if serving is not None:
+            return serving
+        await asyncio.sleep(0.02)
+    raise DemoError(f"the service does not serve after {LIMIT_SECONDS:g} s")
+
+
+def told_in(log: Path) -> Serving | None:
+    """Return where the service serves, if its log tells already."""
+    for line in log.read_text(errors="replace").splitlines(keepends=True):
+        if line.startswith("{") and line.endswith("\n"):
+            said = json.loads(line)
+            if said["msg"] == "serving":
+                return Serving(said["grpc"][0], said["http"])
+    return None
+
+
+def ended(process: asyncio.subprocess.Process, log: Path) -> DemoError:
+    """Return the error that the service has ended, with its last words."""
+    told = log.read_text(errors="replace").strip().splitlines() or ["it wrote nothing"]
+    return DemoError(f"the service ended with {process.returncode}: {told[-1]}")
 
 
 async def end(process: asyncio.subprocess.Process) -> None:
@@ -135,7 +167,7 @@ async def end(process: asyncio.subprocess.Process) -> None:
             await process.wait()
 
 
-def hints(port: int, http_port: int) -> str:
+def hints(serving: Serving) -> str:
     """Return what to try from another terminal; only kubectl is not of this checkout."""
     paths = "$PWD/.venv/bin"
     kubectl = "[dim]# appears here[/]"
@@ -145,14 +177,15 @@ def hints(port: int, http_port: int) -> str:
             paths += f":{built.folder}"
         else:
             kubectl = "[dim]# appears here; no kubectl? `make controlplane` builds one[/]"
-    address = "" if port == SERVICE_PORT else f" WATCHCACHE_ADDRESS=127.0.0.1:{port}"
+    usual = serving.address == USUAL.address
+    address = "" if usual else f" WATCHCACHE_ADDRESS={serving.address}"
     lines = [
         "[bold]Try[/], in another terminal here:",
         f"     export KUBECONFIG=$PWD/{FOLDER}/kubeconfig PATH={paths}:$PATH{address}",
         "     watchcache status demo/shop           [dim]# secrets forbidden on purpose[/]",
         "     watchcache-devcluster fault reset     [dim]# cuts all streams, loses nothing[/]",
         f"     kubectl -n demo label --overwrite deploy/web tier=gold  {kubectl}",
-        f"     curl -s http://127.0.0.1:{http_port}/metrics | grep watchcache_",
+        f"     curl -s http://{serving.http_address}/metrics | grep watchcache_",
         "[bold]Ctrl-C[/] removes everything.",
     ]
     return "\n".join(lines)
@@ -160,23 +193,19 @@ def hints(port: int, http_port: int) -> str:
 
 async def run(console: Console, *, is_endless: bool) -> None:
     """Start everything, and tell the story."""
-    port, http_port = choose_port(SERVICE_PORT), choose_port(HTTP_PORT)
-    async with DevCluster(port=choose_port(DEVCLUSTER_PORT), name="demo") as cluster:
+    async with dev_cluster() as cluster:
         kubeconfig = cluster.write_kubeconfig(FOLDER / "kubeconfig")
         await cluster.load(MANIFESTS)
         for name in PODS:
             await cluster.create("pods", pod(name))
-        address = f"127.0.0.1:{port}"
-        console.print(
-            f"[bold]dev cluster[/]  {cluster.url} (simulated)    [bold]watchcache[/] {address}",
-            highlight=False,
-        )
-        metrics = f"http://127.0.0.1:{http_port}/metrics"
-        story = Story(console, cluster, metrics, hints(port, http_port), is_endless=is_endless)
-        async with (
-            service(kubeconfig, port, http_port),
-            watchcache.connect(address) as wc,
-        ):
+        async with service(kubeconfig) as serving, watchcache.connect(serving.address) as wc:
+            console.print(
+                f"[bold]dev cluster[/]  {cluster.url} (simulated)    "
+                f"[bold]watchcache[/] {serving.address}",
+                highlight=False,
+            )
+            metrics = f"http://{serving.http_address}/metrics"
+            story = Story(console, cluster, metrics, hints(serving), is_endless=is_endless)
             try:
                 async with asyncio.timeout(None if is_endless else LIMIT_SECONDS):
                     await story.tell(wc)

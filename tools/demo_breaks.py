@@ -52,17 +52,16 @@ class Breaks:
     async def follow(self) -> None:
         """Call `on_break(how many by reason)`, later `on_resumed(seconds, read anew)`; go on."""
         before = await self._count()
-        running = self._running()
+        earlier, running = set[str](), self._running()
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             now = await self._count()
             broken = now.failed - before.failed
             if broken:
-                await self._tell(broken, before.relists, running)
+                # A watch that had just ended may not have been counted yet at the last look.
+                await self._tell(broken, before.relists, earlier | running)
                 now = await self._count()
-            else:
-                running = self._running()
-            before = now
+            earlier, running, before = running, self._running(), now
 
     async def _tell(self, broken: Counter[str], relists: float, running: set[str]) -> None:
         began = time.perf_counter()

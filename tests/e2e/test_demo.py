@@ -57,10 +57,13 @@ class Terminal:
 
     async def read_until(self, text: str) -> None:
         """Read until something is shown."""
-        async with asyncio.timeout(_LIMIT_SECONDS / 2):
-            while text not in self.shown:
-                read = await asyncio.to_thread(os.read, self._side, 4096)
-                self.shown += re.sub(r"\x1b\[[0-9;]*m", "", read.decode())
+        try:
+            async with asyncio.timeout(_LIMIT_SECONDS / 2):
+                while text not in self.shown:
+                    read = await asyncio.to_thread(os.read, self._side, 4096)
+                    self.shown += re.sub(r"\x1b\[[0-9;]*m", "", read.decode())
+        except TimeoutError:
+            raise AssertionError(f"{text!r} is not shown:\n{self.shown}") from None
 
 
 @asynccontextmanager
