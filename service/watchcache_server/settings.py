@@ -160,7 +160,11 @@ class Settings:
         high=10,
     )
     stalled_write_seconds: float = _setting(
-        60, "A stream whose reader takes nothing for so long is ended, resumable.", low=1, high=3600
+        60,
+        "A stream whose reader takes nothing for so long is no subscription any more; the reader is "
+        "told when it reads again, and can resume.",
+        low=1,
+        high=3600,
     )
     # Messages below the threshold from which the allocator maps memory anew (see memory.py) take a
     # fifth less processor time than those of a megabyte.
