@@ -23,6 +23,7 @@ from watchcache_server.clusters.cluster import Cluster, ClusterOptions
 from watchcache_server.clusters.registry import ClusterRegistry, open_clusters
 from watchcache_server.extensions.extension import Clock
 from watchcache_server.extensions.registry import ExtensionRegistry
+from watchcache_server.kubernetes.discovery import DiscoveryLimits
 from watchcache_server.kubernetes.reporting import AccessReporter
 from watchcache_server.kubernetes.transport import Limits
 from watchcache_server.observability.log_reporter import LogReporter
@@ -36,7 +37,7 @@ from watchcache_server.serving.server import GrpcServer, check_address
 from watchcache_server.serving.service import WatchCacheService
 from watchcache_server.settings import Settings
 
-__all__ = ["App", "running", "serve"]
+__all__ = ["App", "cluster_options", "running", "serve"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,7 @@ async def running(
     clusters = await open_clusters(
         settings.kubeconfig,
         default=settings.default_cluster,
-        options=ClusterOptions(
-            limits=Limits(
-                connect_seconds=settings.connect_seconds,
-                response_seconds=settings.response_seconds,
-            ),
-            token_lifetime_seconds=settings.token_lifetime_seconds,
-        ),
+        options=cluster_options(settings),
         reporter=access_reporter,
     )
     try:
@@ -140,6 +135,24 @@ async def running(
             yield app
     finally:
         await clusters.close()
+
+
+def cluster_options(settings: Settings) -> ClusterOptions:
+    """Return what the settings say of all clusters."""
+    return ClusterOptions(
+        limits=Limits(
+            connect_seconds=settings.connect_seconds, response_seconds=settings.response_seconds
+        ),
+        token_lifetime_seconds=settings.token_lifetime_seconds,
+        token_request_seconds=settings.token_request_seconds,
+        discovery=DiscoveryLimits(
+            answer_seconds=settings.discovery_seconds,
+            document_bytes=settings.max_discovery_bytes,
+            max_age_seconds=settings.discovery_max_age_seconds,
+        ),
+        recheck_seconds=settings.credentials_recheck_seconds,
+        plugin_seconds=settings.plugin_seconds,
+    )
 
 
 @asynccontextmanager

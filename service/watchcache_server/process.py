@@ -22,8 +22,6 @@ from watchcache_server.settings import Settings, unknown_variables
 __all__ = ["run"]
 
 _INTERRUPTED: Final = 130
-# After the drain everything is closed within moments; what takes longer would take for ever.
-_CLOSING_SECONDS: Final = 20.0
 
 
 def run(settings: Settings) -> None:
@@ -39,7 +37,7 @@ def run(settings: Settings) -> None:
 
     def end_in_time() -> None:
         # It needs neither the event loop nor the interpreter, one of which may be what hangs.
-        seconds = settings.drain_seconds + _CLOSING_SECONDS
+        seconds = settings.drain_seconds + settings.closing_seconds
         faulthandler.dump_traceback_later(seconds, exit=True, file=sys.stderr)
 
     try:

@@ -98,9 +98,37 @@ class Settings:
         high=3600,
     )
 
+    discovery_seconds: float = _setting(
+        15, "Longest wait for a document of discovery.", low=1, high=300
+    )
+    max_discovery_bytes: int = _setting(
+        64 * 1024 * 1024, "Largest document of discovery read.", low=1024 * 1024
+    )
+    discovery_max_age_seconds: float = _setting(
+        600,
+        "After so long discovery is read again when a kind is looked for, though it is known.",
+        low=10,
+        high=86400,
+    )
+    credentials_recheck_seconds: float = _setting(
+        10,
+        "How often token files, CAs, certificates and keys are looked at for changes.",
+        low=1,
+        high=3600,
+    )
+    plugin_seconds: float = _setting(
+        30, "Longest run of a credential plugin of a kubeconfig.", low=1, high=600
+    )
+
     # Tokens
     token_lifetime_seconds: int = _setting(
         3600, "Lifetime asked for with TokenRequest.", low=600, high=86400
+    )
+    token_request_seconds: float = _setting(
+        10,
+        "Longest wait for the answer to a request for a token.",
+        low=0.1,
+        high=120,
     )
 
     # Informers
@@ -123,8 +151,47 @@ class Settings:
     forbidden_grace_seconds: float = _setting(
         60, "How long objects are kept after the right to read them was lost.", low=0, high=3600
     )
+    first_backoff_seconds: float = _setting(
+        0.8,
+        "Wait after the first failure of an informer, doubled by each further one.",
+        low=0.1,
+        high=60,
+    )
+    longest_backoff_seconds: float = _setting(
+        30,
+        "Longest wait after failures of an informer; up to as much again is added by chance.",
+        low=1,
+        high=600,
+    )
+    recheck_seconds: float = _setting(
+        15,
+        "How often a right, a kind or a verb that is missing is looked for again.",
+        low=1,
+        high=3600,
+    )
+    unauthenticated_recheck_seconds: float = _setting(
+        60,
+        "Longest wait before a token is asked for again that could not be had.",
+        low=1,
+        high=3600,
+    )
+    bad_request_recheck_seconds: float = _setting(
+        300,
+        "Wait before a request is sent again that was called bad, as for a wrong field selector.",
+        low=1,
+        high=86400,
+    )
     max_concurrent_syncs: int = _setting(
         8, "Initial syncs under way at once for each cluster; others are PENDING.", low=1, high=1000
+    )
+    max_concurrent_verifications: int = _setting(
+        8,
+        "Objects that left a selector which an informer asks for at once: are they gone?",
+        low=1,
+        high=100,
+    )
+    verification_seconds: float = _setting(
+        5, "Longest wait for each of these answers; there are three attempts.", low=0.1, high=60
     )
     max_event_bytes: int = _setting(
         64 * 1024 * 1024, "Largest single object or event read.", low=1024 * 1024
@@ -138,6 +205,15 @@ class Settings:
     )
     max_manifest_documents: int = _setting(
         5000, "Objects in the manifests of a spec, Lists expanded.", low=1
+    )
+    account_check_seconds: float = _setting(
+        5,
+        "Longest that Register waits to learn whether the ServiceAccount exists; then it goes on.",
+        low=0.1,
+        high=60,
+    )
+    deregister_seconds: float = _setting(
+        10, "Longest that Deregister waits for the informers to end.", low=0.1, high=300
     )
     history_changes: int = _setting(
         16_384, "Changes kept for each extension, for resuming.", low=16
@@ -161,8 +237,8 @@ class Settings:
     )
     stalled_write_seconds: float = _setting(
         60,
-        "A stream whose reader takes nothing for so long is no subscription any more; the reader is "
-        "told when it reads again, and can resume.",
+        "A stream whose reader takes nothing for so long is no subscription any more; the reader "
+        "is told when it reads again, and can resume.",
         low=1,
         high=3600,
     )
@@ -195,6 +271,12 @@ class Settings:
     drain_seconds: float = _setting(
         5, "Time for streams to end when the service stops.", low=0, high=300
     )
+    closing_seconds: float = _setting(
+        20,
+        "Time after that for everything else; what hangs longer is logged, and the process ends.",
+        low=0.1,
+        high=300,
+    )
 
     def __post_init__(self) -> None:
         _refuse(list(self._problems()))
@@ -214,6 +296,12 @@ class Settings:
             yield (
                 "settings tls_certificate and tls_key: one is given without the other; give both "
                 "for TLS, or neither"
+            )
+        if self.first_backoff_seconds > self.longest_backoff_seconds:
+            yield (
+                f"settings first_backoff_seconds {self.first_backoff_seconds:g} and "
+                f"longest_backoff_seconds {self.longest_backoff_seconds:g}: the first wait is "
+                "longer than the longest; make it at most as long"
             )
         if self.cluster_probe_seconds >= self.ready_contact_seconds:
             yield (

@@ -203,8 +203,8 @@ async def serve(settings, *, ready):
     finally:
         {hang}
 
-process.serve, process._CLOSING_SECONDS = serve, 0.2
-process.run(Settings(drain_seconds=0))
+process.serve = serve
+process.run(Settings(drain_seconds=0, closing_seconds=0.2))
 """
 
 

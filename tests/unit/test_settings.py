@@ -237,6 +237,13 @@ def test_a_cluster_is_probed_more_often_than_it_has_to_be_heard() -> None:
     assert load({"cluster_probe_seconds": "60", "ready_contact_seconds": "61"})
 
 
+def test_the_first_wait_is_not_the_longest() -> None:
+    """A backoff grows."""
+    with pytest.raises(SettingsError, match="first_backoff_seconds 3 and longest_backoff_seconds"):
+        load({"first_backoff_seconds": "3", "longest_backoff_seconds": "2"})
+    assert load({"first_backoff_seconds": "2", "longest_backoff_seconds": "2"})
+
+
 def test_every_setting_has_a_flag_a_variable_a_section_and_a_sentence() -> None:
     """In the order of the class, none left out."""
     rows = setting_rows()

@@ -29,7 +29,7 @@ from watchcache_server.kubernetes.credentials import (
     StaticToken,
     TokenFile,
 )
-from watchcache_server.kubernetes.discovery import Discovery
+from watchcache_server.kubernetes.discovery import Discovery, DiscoveryLimits
 from watchcache_server.kubernetes.errors import AccessError
 from watchcache_server.kubernetes.exec_credentials import ExecCredentials
 from watchcache_server.kubernetes.json_reading import JsonError, read_json
@@ -63,6 +63,9 @@ class ClusterOptions:
 
     limits: Limits = field(default_factory=Limits)
     token_lifetime_seconds: int = 3600
+    token_request_seconds: float = 10.0
+    discovery: DiscoveryLimits = field(default_factory=DiscoveryLimits)
+    recheck_seconds: float = 10.0
     plugin_seconds: float = 30.0
 
 
@@ -111,7 +114,9 @@ class Cluster:
         self._contacts = _Contacts(reporter, clock)
         self._reporter = reporter
         self._tls_problem = ""
-        own_tls, bare_tls = _tls_sources(name, config, clock, self._tls_changed)
+        own_tls, bare_tls = _tls_sources(
+            name, config, clock, options.recheck_seconds, self._tls_changed
+        )
         self._tls_sources = [each for each in (own_tls, bare_tls) if each is not None]
         self._own_transport = Transport(
             endpoint, own_tls, limits=options.limits, reporter=self._contacts
@@ -122,13 +127,16 @@ class Cluster:
         #: Sends as the service itself, or as the user of the kubeconfig.
         self.own = ApiAccess(
             self._own_transport,
-            self._own_credentials(config, own_tls, options.plugin_seconds, reporter),
+            self._own_credentials(config, own_tls, options, reporter),
             identity=config.identity,
         )
-        self.discovery = Discovery(self.own, clock=clock, reporter=reporter)
+        self.discovery = Discovery(
+            self.own, limits=options.discovery, clock=clock, reporter=reporter
+        )
         self.tokens = ServiceAccountTokens(
             self.own,
             lifetime_seconds=options.token_lifetime_seconds,
+            answer_seconds=options.token_request_seconds,
             clock=clock,
             reporter=reporter,
         )
@@ -155,7 +163,7 @@ class Cluster:
         self,
         config: ConnectionConfig,
         tls: TlsSource | None,
-        plugin_seconds: float,
+        options: ClusterOptions,
         reporter: AccessReporter,
     ) -> Credentials:
         if config.plugin is not None:
@@ -163,7 +171,7 @@ class Cluster:
                 config.plugin,
                 cluster=self.name,
                 take_certificate=tls.replace_certificate if tls is not None else None,
-                limit_seconds=plugin_seconds,
+                limit_seconds=options.plugin_seconds,
                 clock=self._clock,
                 reporter=reporter,
             )
@@ -172,6 +180,7 @@ class Cluster:
                 config.token_file,
                 cluster=self.name,
                 fallback=config.token,
+                recheck_seconds=options.recheck_seconds,
                 clock=self._clock,
                 reporter=reporter,
             )
@@ -241,18 +250,20 @@ def _tls_sources(
     name: str,
     config: ConnectionConfig,
     clock: Callable[[], float],
+    recheck_seconds: float,
     changed: Callable[[], None],
 ) -> tuple[TlsSource | None, TlsSource | None]:
     """Return the sources with and without the client certificate; None for plain http."""
     if config.tls is None:
         return None, None
     try:
-        return (
-            TlsSource(config.tls, clock=clock, changed=changed),
-            TlsSource(config.tls.without_certificate(), clock=clock, changed=changed),
+        own, bare = (
+            TlsSource(each, clock=clock, recheck_seconds=recheck_seconds, changed=changed)
+            for each in (config.tls, config.tls.without_certificate())
         )
     except TlsMaterialError as error:
         raise ClusterConfigError(f"cluster {name}: {error}") from error
+    return own, bare
 
 
 def _version(body: bytes) -> str:

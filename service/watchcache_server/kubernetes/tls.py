@@ -20,11 +20,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
 
 __all__ = ["TlsMaterial", "TlsMaterialError", "TlsSource"]
-
-_RECHECK_SECONDS: Final = 10.0
 
 
 class TlsMaterialError(ValueError):
@@ -128,7 +125,7 @@ class TlsSource:
         material: TlsMaterial,
         *,
         clock: Callable[[], float] = time.monotonic,
-        recheck_seconds: float = _RECHECK_SECONDS,
+        recheck_seconds: float = 10.0,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         """Build the first context; call `changed` when `problem` does. Raises TlsMaterialError."""
