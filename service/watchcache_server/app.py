@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
@@ -38,6 +39,9 @@ from watchcache_server.serving.service import WatchCacheService
 from watchcache_server.settings import Settings
 
 __all__ = ["App", "cluster_options", "running", "serve"]
+
+# So long connections without calls may take to hear that the service goes.
+_GOODBYE_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,4 +221,6 @@ async def _drain(app: App) -> None:
     await app.server.not_serving()
     app.registry.drain()
     await app.service.wait_idle(app.settings.drain_seconds)
-    await app.server.stop(0)
+    # Cut off at once, each connection would be told of an error, which gRPC writes on the standard
+    # error of whoever is at its other end.
+    await app.server.stop(min(_GOODBYE_SECONDS, app.settings.drain_seconds))
