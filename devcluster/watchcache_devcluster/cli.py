@@ -1,6 +1,7 @@
 """The command `watchcache-devcluster`: run a cluster, and give a running one trouble.
 
-Exit codes: 0 it went well, 1 it did not (the reason is on standard error), 2 it was called wrongly.
+Exit codes: 0 it went well, 1 it did not, 2 it was called or set up wrongly. The reason is on
+standard error.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import json
 import signal
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_args
 
@@ -19,7 +21,7 @@ from rich.table import Table
 
 from .cluster import DevCluster
 from .errors import ApiError
-from .faults import FaultKind
+from .faults import Fault, FaultKind
 from .remote import Remote, RemoteError, find_kubeconfig
 
 __all__ = ["app", "main"]
@@ -34,12 +36,35 @@ app = typer.Typer(
 _out = Console(highlight=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
 _ACTIONS = ("compact", "expire-tokens", "restart")
+_VIEWS = ("list", "clear", "remove")
 _NAMES = (*get_args(FaultKind), *_ACTIONS)
 
 
-def _fail(message: str) -> NoReturn:
+_FAILED = 1
+_WRONG = 2
+
+
+def _fail(message: str, code: int = _FAILED) -> NoReturn:
     _err.print(f"error: {message}", style="red", markup=False)
-    raise typer.Exit(1)
+    raise typer.Exit(code)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"watchcache-devcluster {version('watchcache-devcluster')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main_options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Take what comes before the name of a command."""
 
 
 @app.command()
@@ -63,7 +88,10 @@ def serve(
         try:
             texts.append((path, path.read_text()))
         except (OSError, UnicodeDecodeError) as error:
-            _fail(f"cannot read {path}: {error}")
+            _fail(
+                f"cannot read {path}: {error.strerror if isinstance(error, OSError) else error}",
+                _WRONG,
+            )
     cluster = DevCluster(port=port, host=host, bookmark_seconds=bookmark_seconds)
     with suppress(KeyboardInterrupt):
         asyncio.run(_serve(cluster, directory, texts))
@@ -75,7 +103,8 @@ async def _serve(cluster: DevCluster, directory: Path, texts: list[tuple[Path, s
     except OSError as error:
         _fail(
             f"cannot listen on {cluster.host} port {cluster.port}: {error.strerror or error};"
-            " choose another with --port, or 0 for a free one"
+            " choose another with --port, or 0 for a free one",
+            _WRONG,
         )
     kubeconfig = None
     try:
@@ -83,9 +112,10 @@ async def _serve(cluster: DevCluster, directory: Path, texts: list[tuple[Path, s
             try:
                 created = await cluster.load(text)
             except (ApiError, TypeError, ValueError, yaml.YAMLError) as error:
-                _fail(f"{path}: {error}")
+                _fail(f"{path}: {error}", _WRONG)
             await cluster.settle()
-            _out.print(f"loaded       {len(created)} objects from {path}", markup=False)
+            count = f"{len(created)} object{'' if len(created) == 1 else 's'}"
+            _out.print(f"loaded       {count} from {path}", markup=False)
         kubeconfig = cluster.write_kubeconfig(directory / "kubeconfig")
         _out.print(f"dev cluster  {cluster.url} (simulated)", markup=False)
         _out.print(f"kubeconfig   {kubeconfig}", markup=False)
@@ -105,7 +135,7 @@ async def _serve(cluster: DevCluster, directory: Path, texts: list[tuple[Path, s
 
 
 @app.command(
-    epilog="Names: " + ", ".join((*_NAMES, "list", "clear", "remove")) + ". An HTTP code, such as"
+    epilog="Names: " + ", ".join((*_NAMES, *_VIEWS)) + ". An HTTP code, such as"
     " 429 or 503, stands for `status --code`.",
 )
 def fault(
@@ -120,13 +150,16 @@ def fault(
     reason: Annotated[str, typer.Option(help="For error and status.")] = "",
     message: Annotated[str, typer.Option(help="For error and status.")] = "",
     retry_after: Annotated[int | None, typer.Option(help="Seconds, for error and status.")] = None,
-    seconds: Annotated[float, typer.Option(help="For delay, and the pause of restart.")] = 0.0,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="For delay, and the pause of restart.")
+    ] = 0.0,
     after_events: Annotated[int, typer.Option(help="Let so many events pass first.")] = 0,
     clean: Annotated[bool, typer.Option(help="For cut: end the body properly.")] = False,
     serviceaccount: Annotated[str, typer.Option(help="NAMESPACE/NAME, for expire-tokens.")] = "",
     number: Annotated[int, typer.Option(help="Of the fault, for remove.")] = 0,
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="Of the dev cluster; else $KUBECONFIG, .demo, .devcluster.")
+        Path | None,
+        typer.Option(help="Of the dev cluster; else $KUBECONFIG; else .demo or .devcluster here."),
     ] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
 ) -> None:
@@ -152,6 +185,7 @@ def fault(
         wish["code"] = code
     if seconds:
         wish["seconds"] = seconds
+    _require_meaning(name, wish, serviceaccount, number)
     try:
         remote = Remote.from_kubeconfig(find_kubeconfig(kubeconfig))
         answer = _carry_out(remote, name, wish, serviceaccount, number)
@@ -163,6 +197,23 @@ def fault(
         _out.print(_table(answer["faults"]))
     else:
         _out.print(_sentence(name, answer), markup=False)
+
+
+def _require_meaning(name: str, wish: dict[str, Any], serviceaccount: str, number: int) -> None:
+    """Refuse what means nothing, whether or not a cluster runs that could refuse it."""
+    if name == "remove" and number < 1:
+        raise typer.BadParameter("say which; `list` shows the numbers", param_hint="--number")
+    if name == "expire-tokens" and not all(serviceaccount.partition("/")):
+        raise typer.BadParameter("write NAMESPACE/NAME", param_hint="--serviceaccount")
+    if name in (*_ACTIONS, *_VIEWS):
+        return
+    if name not in get_args(FaultKind):
+        known = ", ".join((*_NAMES, *_VIEWS))
+        raise typer.BadParameter(f'there is no fault "{name}"; choose one of: {known}')
+    try:
+        Fault(**{"kind": name, **wish})
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _carry_out(
@@ -181,13 +232,8 @@ def _carry_out(
             return remote.request("POST", "restart", {"downtime_seconds": wish.get("seconds", 0.0)})
         case "expire-tokens":
             namespace, _, account = serviceaccount.partition("/")
-            if not namespace or not account:
-                raise typer.BadParameter("write NAMESPACE/NAME", param_hint="--serviceaccount")
             body = {"namespace": namespace, "serviceaccount": account}
             return remote.request("POST", "expire-tokens", body)
-    if name not in get_args(FaultKind):
-        known = ", ".join((*_NAMES, "list", "clear", "remove"))
-        raise typer.BadParameter(f'there is no fault "{name}"; choose one of: {known}')
     return remote.request("POST", "faults", {"kind": name, **wish})
 
 
@@ -210,7 +256,8 @@ def _table(faults: list[dict[str, Any]]) -> Table | str:
 def _sentence(name: str, answer: dict[str, Any]) -> str:
     match name:
         case "clear":
-            return f"cleared {answer['cleared']} faults"
+            count = answer["cleared"]
+            return f"cleared {count} fault{'' if count == 1 else 's'}"
         case "remove":
             return f"removed fault {answer['removed']}"
         case "compact":

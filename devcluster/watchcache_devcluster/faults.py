@@ -189,6 +189,10 @@ class FaultSet:
         held.struck += 1
         return True
 
+    def running(self) -> list[RequestInfo]:
+        """Return the requests of the watches that run now."""
+        return [stream.info for stream in self._streams]
+
     def register(self, stream: Stream) -> None:
         """Let faults find a running watch."""
         self._streams.add(stream)

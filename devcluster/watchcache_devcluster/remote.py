@@ -29,7 +29,10 @@ class RemoteError(Exception):
 
 
 def find_kubeconfig(explicit: Path | None, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the kubeconfig to use: the one named, `$KUBECONFIG`, `.demo/`, `.devcluster/`.
+    """Return the kubeconfig to use: the one named, else that of `$KUBECONFIG`.
+
+    Only where neither is given it is that of this folder, in `.demo/` or `.devcluster/`: trouble
+    meant for one cluster is never given to another.
 
     Raises:
         RemoteError: there is none.
@@ -39,7 +42,13 @@ def find_kubeconfig(explicit: Path | None, environment: Mapping[str, str] = os.e
             raise RemoteError(f"there is no kubeconfig at {explicit}; is the dev cluster running?")
         return explicit
     places = [place for place in environment.get("KUBECONFIG", "").split(os.pathsep) if place]
-    for place in [*places, *_PLACES]:
+    for place in places:
+        if not Path(place).is_file():
+            raise RemoteError(
+                f"KUBECONFIG names {place}, and there is no such file; is that dev cluster still"
+                " running? Correct or unset KUBECONFIG, or name a kubeconfig with --kubeconfig"
+            )
+    for place in places or _PLACES:
         if Path(place).is_file():
             return Path(place)
     raise RemoteError(

@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +24,7 @@ from watchcache_server.clusters.cluster import Cluster, ClusterOptions
 from watchcache_server.clusters.registry import ClusterRegistry, open_clusters
 from watchcache_server.extensions.extension import Clock
 from watchcache_server.extensions.registry import ExtensionRegistry
+from watchcache_server.kubernetes.discovery import DiscoveryLimits
 from watchcache_server.kubernetes.reporting import AccessReporter
 from watchcache_server.kubernetes.transport import Limits
 from watchcache_server.observability.log_reporter import LogReporter
@@ -37,9 +38,10 @@ from watchcache_server.serving.server import GrpcServer, check_address
 from watchcache_server.serving.service import WatchCacheService
 from watchcache_server.settings import Settings
 
-__all__ = ["App", "running", "serve"]
+__all__ = ["App", "cluster_options", "running", "serve"]
 
-_PROBE_SECONDS: Final = 15.0
+# So long connections without calls may take to hear that the service goes.
+_GOODBYE_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +93,7 @@ async def running(
     clusters = await open_clusters(
         settings.kubeconfig,
         default=settings.default_cluster,
-        options=ClusterOptions(
-            limits=Limits(
-                connect_seconds=settings.connect_seconds,
-                response_seconds=settings.response_seconds,
-            ),
-            token_lifetime_seconds=settings.token_lifetime_seconds,
-        ),
+        options=cluster_options(settings),
         reporter=access_reporter,
     )
     try:
@@ -114,7 +110,7 @@ async def running(
             clusters=clusters,
             settings=settings,
             reporter=reporter,
-            wall_clock=time.time,
+            clock=clock,
         )
         server = GrpcServer(service, settings)
         http = None
@@ -123,6 +119,7 @@ async def running(
                 registry,
                 clusters,
                 service.watching,
+                service.listing,
                 max_pairs=settings.max_metric_pairs,
                 clock=clock,
             )
@@ -144,46 +141,79 @@ async def running(
         await clusters.close()
 
 
+def cluster_options(settings: Settings) -> ClusterOptions:
+    """Return what the settings say of all clusters."""
+    return ClusterOptions(
+        limits=Limits(
+            connect_seconds=settings.connect_seconds, response_seconds=settings.response_seconds
+        ),
+        token_lifetime_seconds=settings.token_lifetime_seconds,
+        token_request_seconds=settings.token_request_seconds,
+        discovery=DiscoveryLimits(
+            answer_seconds=settings.discovery_seconds,
+            document_bytes=settings.max_discovery_bytes,
+            max_age_seconds=settings.discovery_max_age_seconds,
+        ),
+        recheck_seconds=settings.credentials_recheck_seconds,
+        plugin_seconds=settings.plugin_seconds,
+    )
+
+
 @asynccontextmanager
 async def _lifetime(app: App) -> AsyncIterator[App]:
     """Start everything in order, and stop it in the other. HTTP comes first and goes last."""
-    try:
+    with _single_errors(), closing(app.service):
         async with asyncio.TaskGroup() as group:
-            started = asyncio.Event()
-            tasks = [group.create_task(app.registry.run(started))]
+            tasks: list[asyncio.Task[None]] = []
             try:
-                if app.http is not None:
-                    await app.http.start()
-                await started.wait()
-                await app.server.start()
-                # Only now: a service that cannot listen has no connections to break off.
-                tasks.extend(
-                    group.create_task(_probe_forever(app.clusters.get(name)))
-                    for name in app.clusters.names
-                )
+                await _start(app, group, tasks)
                 yield app
             finally:
-                await _drain(app)
-                if app.http is not None:
-                    await app.http.stop()
-                for task in tasks:
-                    task.cancel()
+                await _stop(app, tasks)
+
+
+@contextmanager
+def _single_errors() -> Iterator[None]:
+    """Tell whoever uses it what happened, not that it happened in groups of tasks."""
+    try:
+        yield
     except BaseExceptionGroup as group_error:
-        # Whoever uses it is told what happened, not that it happened in groups of tasks.
         error: BaseException = group_error
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
         raise error from None
 
 
-async def _probe_forever(cluster: Cluster) -> None:
+async def _start(app: App, group: asyncio.TaskGroup, tasks: list[asyncio.Task[None]]) -> None:
+    """Start everything in order; add the tasks that are to be cancelled at the end."""
+    started = asyncio.Event()
+    tasks.append(group.create_task(app.registry.run(started)))
+    if app.http is not None:
+        await app.http.start()
+    await started.wait()
+    await app.server.start()
+    # Only now: a service that cannot listen has no connections to break off.
+    for name in app.clusters.names:
+        probing = _probe_forever(app.clusters.get(name), app.settings.cluster_probe_seconds)
+        tasks.append(group.create_task(probing))
+
+
+async def _stop(app: App, tasks: list[asyncio.Task[None]]) -> None:
+    await _drain(app)
+    if app.http is not None:
+        await app.http.stop()
+    for task in tasks:
+        task.cancel()
+
+
+async def _probe_forever(cluster: Cluster, seconds: float) -> None:
     """Ask a cluster for its version now and then, so that what is said of it is not old.
 
     Each has a task of its own: one that does not answer makes no other one look old.
     """
     while True:
         await cluster.probe()
-        await asyncio.sleep(_PROBE_SECONDS)
+        await asyncio.sleep(seconds)
 
 
 async def _drain(app: App) -> None:
@@ -191,4 +221,6 @@ async def _drain(app: App) -> None:
     await app.server.not_serving()
     app.registry.drain()
     await app.service.wait_idle(app.settings.drain_seconds)
-    await app.server.stop(0)
+    # Cut off at once, each connection would be told of an error, which gRPC writes on the standard
+    # error of whoever is at its other end.
+    await app.server.stop(min(_GOODBYE_SECONDS, app.settings.drain_seconds))

@@ -18,10 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from watchcache_server.clusters.errors import ClusterConfigError, UnknownClusterError
 from watchcache_server.model.errors import SettingsError
@@ -133,6 +130,24 @@ def serve_command(config: Path | None, flags: dict[str, Any]) -> None:
         run(settings)
 
 
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def main_options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Take what comes before the name of a command."""
+
+
 @app.command()
 def version() -> None:
     """Print the version."""
@@ -182,14 +197,14 @@ def settings_command(
         return
     with _one_line_errors():
         settings, origins = trace_settings({}, os.environ, config)
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    for heading in ("SETTING", "VALUE", "FROM"):
-        table.add_column(heading, no_wrap=True)
+    lines = [("SETTING", "VALUE", "FROM")]
     for row in setting_rows():
         value = setting_text(getattr(settings, row.name))
-        origin = origins.get(row.name, "")
-        table.add_row(Text(row.name), Text(value or "-"), Text(origin or "default"))
-    Console(soft_wrap=True, highlight=False).print(table)
+        lines.append((row.name, value or "-", origins.get(row.name) or "default"))
+    # Nothing is cut off: a value is there to be read, or to be taken by a script.
+    names, values = (max(len(line[column]) for line in lines) for column in (0, 1))
+    for name, value, origin in lines:
+        print(f"{name:<{names}}  {value:<{values}}  {origin}")
 
 
 def settings_page() -> str:

@@ -7,7 +7,7 @@ import faulthandler
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -17,13 +17,11 @@ import uvloop
 from watchcache_server.app import App, serve
 from watchcache_server.memory import give_back, tune
 from watchcache_server.observability.logs import configure
-from watchcache_server.settings import Settings
+from watchcache_server.settings import Settings, unknown_variables
 
 __all__ = ["run"]
 
 _INTERRUPTED: Final = 130
-# After the drain everything is closed within moments; what takes longer would take for ever.
-_CLOSING_SECONDS: Final = 20.0
 
 
 def run(settings: Settings) -> None:
@@ -34,11 +32,12 @@ def run(settings: Settings) -> None:
     Raises SettingsError, ClusterConfigError or UnknownClusterError when it cannot start.
     """
     configure(settings, sys.stderr)
+    _warn_of_variables(os.environ)
     tune()
 
     def end_in_time() -> None:
         # It needs neither the event loop nor the interpreter, one of which may be what hangs.
-        seconds = settings.drain_seconds + _CLOSING_SECONDS
+        seconds = settings.drain_seconds + settings.closing_seconds
         faulthandler.dump_traceback_later(seconds, exit=True, file=sys.stderr)
 
     try:
@@ -74,6 +73,16 @@ async def _serve_until_signalled(
         if not signals:
             raise
     log.info("stopped")
+
+
+def _warn_of_variables(environment: Mapping[str, str]) -> None:
+    """Log which variables of the environment were perhaps meant for a setting."""
+    for variable, near in unknown_variables(environment).items():
+        structlog.get_logger("watchcache_server").warning(
+            "ignored a variable of the environment: there is no such setting",
+            variable=variable,
+            near=near,
+        )
 
 
 def _report_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

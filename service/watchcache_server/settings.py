@@ -7,12 +7,14 @@ precedence. docs/settings.md is made from this module.
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
+import re
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -27,6 +29,7 @@ __all__ = [
     "setting_rows",
     "setting_text",
     "trace_settings",
+    "unknown_variables",
 ]
 
 
@@ -87,9 +90,45 @@ class Settings:
         "caller (the kubeconfig's own identity; for one user outside a cluster).",
     )
 
+    cluster_probe_seconds: float = _setting(
+        15,
+        "How often each API server is asked for its version, so that what is said of it is fresh; "
+        "less than ready_contact_seconds.",
+        low=1,
+        high=3600,
+    )
+
+    discovery_seconds: float = _setting(
+        15, "Longest wait for a document of discovery.", low=1, high=300
+    )
+    max_discovery_bytes: int = _setting(
+        64 * 1024 * 1024, "Largest document of discovery read.", low=1024 * 1024
+    )
+    discovery_max_age_seconds: float = _setting(
+        600,
+        "After so long discovery is read again when a kind is looked for, though it is known.",
+        low=10,
+        high=86400,
+    )
+    credentials_recheck_seconds: float = _setting(
+        10,
+        "How often token files, CAs, certificates and keys are looked at for changes.",
+        low=1,
+        high=3600,
+    )
+    plugin_seconds: float = _setting(
+        30, "Longest run of a credential plugin of a kubeconfig.", low=1, high=600
+    )
+
     # Tokens
     token_lifetime_seconds: int = _setting(
         3600, "Lifetime asked for with TokenRequest.", low=600, high=86400
+    )
+    token_request_seconds: float = _setting(
+        10,
+        "Longest wait for the answer to a request for a token.",
+        low=0.1,
+        high=120,
     )
 
     # Informers
@@ -112,8 +151,47 @@ class Settings:
     forbidden_grace_seconds: float = _setting(
         60, "How long objects are kept after the right to read them was lost.", low=0, high=3600
     )
+    first_backoff_seconds: float = _setting(
+        0.8,
+        "Wait after the first failure of an informer, doubled by each further one.",
+        low=0.1,
+        high=60,
+    )
+    longest_backoff_seconds: float = _setting(
+        30,
+        "Longest wait after failures of an informer; up to as much again is added by chance.",
+        low=1,
+        high=600,
+    )
+    recheck_seconds: float = _setting(
+        15,
+        "How often a right, a kind or a verb that is missing is looked for again.",
+        low=1,
+        high=3600,
+    )
+    unauthenticated_recheck_seconds: float = _setting(
+        60,
+        "Longest wait before a token is asked for again that could not be had.",
+        low=1,
+        high=3600,
+    )
+    bad_request_recheck_seconds: float = _setting(
+        300,
+        "Wait before a request is sent again that was called bad, as for a wrong field selector.",
+        low=1,
+        high=86400,
+    )
     max_concurrent_syncs: int = _setting(
         8, "Initial syncs under way at once for each cluster; others are PENDING.", low=1, high=1000
+    )
+    max_concurrent_verifications: int = _setting(
+        8,
+        "Objects that left a selector which an informer asks for at once: are they gone?",
+        low=1,
+        high=100,
+    )
+    verification_seconds: float = _setting(
+        5, "Longest wait for each of these answers; there are three attempts.", low=0.1, high=60
     )
     max_event_bytes: int = _setting(
         64 * 1024 * 1024, "Largest single object or event read.", low=1024 * 1024
@@ -127,6 +205,15 @@ class Settings:
     )
     max_manifest_documents: int = _setting(
         5000, "Objects in the manifests of a spec, Lists expanded.", low=1
+    )
+    account_check_seconds: float = _setting(
+        5,
+        "Longest that Register waits to learn whether the ServiceAccount exists; then it goes on.",
+        low=0.1,
+        high=60,
+    )
+    deregister_seconds: float = _setting(
+        10, "Longest that Deregister waits for the informers to end.", low=0.1, high=300
     )
     history_changes: int = _setting(
         16_384, "Changes kept for each extension, for resuming.", low=16
@@ -146,8 +233,20 @@ class Settings:
     max_subscriptions_per_extension: int = _setting(
         5000, "Open Watch streams of one extension.", low=1
     )
+    max_extension_watches: int = _setting(1000, "Open WatchExtensions streams.", low=1)
+    extension_watch_interval_seconds: float = _setting(
+        0.1,
+        "Shortest time between two messages of a WatchExtensions stream about one extension; "
+        "changes in between are joined.",
+        low=0.01,
+        high=10,
+    )
     stalled_write_seconds: float = _setting(
-        60, "A stream whose reader takes nothing for so long is ended, resumable.", low=1, high=3600
+        60,
+        "A stream whose reader takes nothing for so long is no subscription any more; the reader "
+        "is told when it reads again, and can resume.",
+        low=1,
+        high=3600,
     )
     # Messages below the threshold from which the allocator maps memory anew (see memory.py) take a
     # fifth less processor time than those of a megabyte.
@@ -178,26 +277,46 @@ class Settings:
     drain_seconds: float = _setting(
         5, "Time for streams to end when the service stops.", low=0, high=300
     )
+    closing_seconds: float = _setting(
+        20,
+        "Time after that for everything else; what hangs longer is logged, and the process ends.",
+        low=0.1,
+        high=300,
+    )
 
     def __post_init__(self) -> None:
+        _refuse(list(self._problems()))
+
+    def _problems(self) -> Iterator[str]:
         for each in fields(self):
             value = getattr(self, each.name)
             low, high = each.metadata["low"], each.metadata["high"]
             if (low is not None and value < low) or (high is not None and value > high):
                 bounds = f"at least {low}" if high is None else f"from {low} to {high}"
-                raise SettingsError(f"setting {each.name}: {value} is out of range; use {bounds}")
-        _one_of("identity", self.identity, ("service-account", "caller"))
-        _one_of("log_level", self.log_level, ("debug", "info", "warning", "error"))
-        _one_of("log_format", self.log_format, ("auto", "console", "json"))
+                yield f"setting {each.name}: {value} is out of range; use {bounds}"
+        for name, allowed in _WORDS.items():
+            word = getattr(self, name)
+            if word not in allowed:
+                yield f"setting {name}: {word!r} is unknown; use {' or '.join(allowed)}"
         if bool(self.tls_certificate) != bool(self.tls_key):
-            raise SettingsError(
+            yield (
                 "settings tls_certificate and tls_key: one is given without the other; give both "
                 "for TLS, or neither"
             )
-        if not self.listen:
-            raise SettingsError(
-                "setting listen: no address; give at least one, such as 127.0.0.1:7443"
+        if self.first_backoff_seconds > self.longest_backoff_seconds:
+            yield (
+                f"settings first_backoff_seconds {self.first_backoff_seconds:g} and "
+                f"longest_backoff_seconds {self.longest_backoff_seconds:g}: the first wait is "
+                "longer than the longest; make it at most as long"
             )
+        if self.cluster_probe_seconds >= self.ready_contact_seconds:
+            yield (
+                f"settings cluster_probe_seconds {self.cluster_probe_seconds:g} and "
+                f"ready_contact_seconds {self.ready_contact_seconds:g}: a cluster at rest would "
+                "look lost between two probes; make the first one less than the second"
+            )
+        if not self.listen:
+            yield "setting listen: no address; give at least one, such as 127.0.0.1:7443"
 
 
 # The first setting of each section.
@@ -213,9 +332,42 @@ _SECTIONS: typing.Final = {
 }
 
 
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise SettingsError(f"setting {name}: {value!r} is unknown; use {' or '.join(allowed)}")
+_WORDS: typing.Final = {
+    "identity": ("service-account", "caller"),
+    "log_level": ("debug", "info", "warning", "error"),
+    "log_format": ("auto", "console", "json"),
+}
+
+_PREFIX: typing.Final = "WATCHCACHE_"
+# Those of the other commands, and of this one's own --config.
+_OTHER_VARIABLES: typing.Final = ("ADDRESS", "CA_FILE", "CONFIG", "DEMO_ONCE")
+# Kubernetes sets such ones in every pod of a namespace that has a Service named watchcache.
+_OF_KUBERNETES: typing.Final = re.compile(
+    r"([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)?)"
+)
+
+
+def _refuse(problems: list[str]) -> None:
+    """Raise one SettingsError with all that is wrong."""
+    if problems:
+        raise SettingsError("; also ".join(problems))
+
+
+def unknown_variables(environment: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the variables that look like a setting's and are none, with names that are near.
+
+    They are no error: whoever runs the service may share a prefix with it.
+    """
+    known = [environment_name(each.name).removeprefix(_PREFIX) for each in fields(Settings)]
+    found = {}
+    for variable in sorted(environment):
+        name = variable.removeprefix(_PREFIX)
+        if name == variable or name in (*known, *_OTHER_VARIABLES) or name.startswith("_"):
+            continue
+        if not _OF_KUBERNETES.fullmatch(name):
+            near = difflib.get_close_matches(name.upper(), known)
+            found[variable] = [f"{_PREFIX}{each}" for each in near]
+    return found
 
 
 def load_settings(
@@ -239,17 +391,31 @@ def trace_settings(
     environment = os.environ if environment is None else environment
     kinds = typing.get_type_hints(Settings)
     given: list[tuple[str, object, str]] = []
+    problems: list[str] = []
     for name, value in _read(file).items():
         if name not in kinds:
-            raise SettingsError(f"{file}: there is no setting {name!r}; see docs/settings.md")
-        given.append((name, value, str(file)))
+            problems.append(f"{file}: there is no setting {name!r}; see docs/settings.md")
+        else:
+            given.append((name, value, str(file)))
     for name in kinds:
         variable = environment_name(name)
         if variable in environment:
             given.append((name, environment[variable], variable))
     given += [(name, value, flag_name(name)) for name, value in flags.items() if value is not None]
-    values = {name: _convert(name, kinds[name], value, origin) for name, value, origin in given}
+    values: dict[str, object] = {}
+    for name, value, origin in given:
+        try:
+            values[name] = _convert(name, kinds[name], value, origin)
+        except SettingsError as error:
+            problems.append(str(error))
     origins = {name: origin for name, _, origin in given}
+    if problems:
+        # Values that can be read have their own rules, which are told with the others.
+        try:
+            Settings(**typing.cast("dict[str, typing.Any]", values))
+        except SettingsError as error:
+            problems.append(str(error))
+    _refuse(problems)
     return Settings(**typing.cast("dict[str, typing.Any]", values)), origins
 
 

@@ -79,8 +79,8 @@ async def test_a_new_kind_is_found_and_a_deleted_one_is_gone(
 
 async def test_both_forms_of_discovery_agree(cluster: Cluster) -> None:
     """The aggregated documents and the legacy ones describe the same server."""
-    await cluster.discovery.refresh()
-    aggregated = cluster.discovery.catalog
+    await cluster.discovery.resolve("", "v1", "pods")
+    aggregated = cluster.discovery._catalog
     assert aggregated is not None
 
     async def read(path: str) -> bytes:

@@ -12,7 +12,7 @@ from tests.contract.api import Api, Endpoint, eventually
 from tests.contract.rights import Robot, bind, rights_are_known, rule
 from tests.controlplane.server import ControlPlane
 from tests.unit.kubernetes.clock import Clock, Recorder
-from watchcache_server.clusters.cluster import Cluster, ServiceAccountAccess
+from watchcache_server.clusters.cluster import Cluster
 from watchcache_server.clusters.loading import ConnectionConfig
 from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.credentials import StaticToken
@@ -26,7 +26,6 @@ from watchcache_server.kubernetes.requests import (
     resource_path,
     watch_request,
 )
-from watchcache_server.kubernetes.reviews import Right, is_allowed, missing_rights
 from watchcache_server.kubernetes.tls import TlsMaterial
 from watchcache_server.kubernetes.transport import Response
 
@@ -232,40 +231,3 @@ async def test_a_deleted_account_is_told_at_its_next_request(
             return True
 
     await eventually(is_gone, "the deleted account is told")
-
-
-async def test_what_an_account_lacks_is_named_until_it_is_granted(
-    cluster: Cluster, api: Api, account: Robot
-) -> None:
-    """Each verb by itself: a role with list alone leaves watch missing."""
-    robot: ServiceAccountAccess = cluster.as_service_account(account.namespace, "robot")
-    rights = [
-        Right(verb=verb, group="", version="v1", resource="configmaps", namespace=account.namespace)
-        for verb in ("list", "watch")
-    ]
-    assert await missing_rights(robot, rights) == tuple(rights)
-    await allow(api, account, "list")
-    assert await missing_rights(robot, rights) == (rights[1],)
-    await allow(api, account, "watch")
-    assert await missing_rights(robot, rights) == ()
-
-
-async def test_a_right_limited_to_a_name_is_a_right_for_that_name(
-    cluster: Cluster, api: Api, account: Robot
-) -> None:
-    """An informer of one object needs no more than a role with resourceNames."""
-    rules = [rule("configmaps", "list watch", names="mine")]
-    await bind(api, account.namespace, rules, account.subject)
-    await rights_are_known(api, account.namespace)
-    robot = cluster.as_service_account(account.namespace, "robot")
-    for name, allowed in (("mine", True), ("yours", False), ("", False)):
-        right = Right(
-            verb="watch",
-            group="",
-            version="v1",
-            resource="configmaps",
-            namespace=account.namespace,
-            name=name,
-            field_selector=f"metadata.name={name}" if name else "",
-        )
-        assert await is_allowed(robot, right) is allowed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import socket
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from watchcache_server.app import App, running, serve
+from watchcache.v1alpha1.extension_pb2 import ExtensionSpec
+from watchcache_server.app import App, cluster_options, running, serve
+from watchcache_server.clusters.cluster import ClusterOptions
 from watchcache_server.clusters.errors import KubeconfigMissingError, UnknownClusterError
 from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.kubernetes.reporting import SILENT
 from watchcache_server.model.errors import SettingsError
+from watchcache_server.model.specs import ExtensionKey
 from watchcache_server.observability.reporter import Reporters
 from watchcache_server.settings import Settings
 
@@ -93,6 +97,34 @@ async def test_the_command_serves_metrics_and_drains_when_it_is_cancelled(
     assert not app.server.is_serving
 
 
+def test_every_option_of_a_cluster_is_a_setting() -> None:
+    """None of them is out of an operator's reach."""
+    settings = Settings(
+        connect_seconds=1,
+        response_seconds=2,
+        token_lifetime_seconds=601,
+        token_request_seconds=3,
+        discovery_seconds=4,
+        max_discovery_bytes=2**20,
+        discovery_max_age_seconds=11,
+        credentials_recheck_seconds=6,
+        plugin_seconds=7,
+    )
+    found, usual = cluster_options(settings), ClusterOptions()
+    assert [found.limits.connect_seconds, found.limits.response_seconds] == [1, 2]
+    assert [found.token_lifetime_seconds, found.token_request_seconds] == [601, 3]
+    assert [found.recheck_seconds, found.plugin_seconds] == [6, 7]
+    assert dataclasses.astuple(found.discovery) == (4, 2**20, 11)
+    for each in dataclasses.fields(ClusterOptions):
+        assert getattr(found, each.name) != getattr(usual, each.name), each.name
+
+
+def test_what_is_usual_for_a_cluster_is_what_the_settings_say() -> None:
+    """A figure stands in one place for whoever runs the service; the other is no other figure."""
+    found, usual = cluster_options(Settings()), ClusterOptions()
+    assert dataclasses.replace(found, limits=usual.limits) == usual
+
+
 async def test_it_can_serve_without_anybody_waiting_for_it(settings: dict[str, Any]) -> None:
     """And without HTTP."""
     task = asyncio.create_task(serve(Settings(**(settings | {"http_listen": ""}))))
@@ -143,6 +175,15 @@ async def test_what_happens_inside_is_raised_as_itself(settings: dict[str, Any])
         async with run(settings) as app:
             raise ValueError("of the user")
     assert app.registry.is_draining
+
+
+async def test_the_thread_that_reads_specs_ends_with_the_service(settings: dict[str, Any]) -> None:
+    """It belongs to the service, and takes nothing more."""
+    async with run(settings) as app:
+        read = app.service._specs.read
+        await read(ExtensionKey("team-a", "shop"), ExtensionSpec(service_account="shop"))
+    with pytest.raises(RuntimeError, match="shutdown"):
+        await read(ExtensionKey("team-a", "shop"), ExtensionSpec(service_account="shop"))
 
 
 async def test_a_fault_of_a_part_ends_the_service(

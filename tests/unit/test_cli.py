@@ -146,6 +146,7 @@ def test_a_flag_that_does_not_exist_is_refused() -> None:
 def test_version_is_that_of_the_distribution() -> None:
     """One line."""
     assert run("version").output == f"watchcache-server {version('watchcache-server')}\n"
+    assert run("--version").output == run("version").output
 
 
 def test_settings_are_shown_with_their_origin(tmp_path: Path) -> None:
@@ -160,6 +161,21 @@ def test_settings_are_shown_with_their_origin(tmp_path: Path) -> None:
     assert rows["list_page_size"] == ["500", "default"]
     assert rows["kubeconfig"] == ["-", "default"]
     assert set(rows) == {"SETTING"} | {row.name for row in setting_rows()}
+
+
+def test_no_value_of_a_setting_is_cut_off(tmp_path: Path) -> None:
+    """However long it is and wherever it is written to."""
+    listen = ",".join(f"unix:{tmp_path}/{number}.sock" for number in range(10))
+    shown = subprocess.run(
+        [sys.executable, "-m", "watchcache_server.cli", "settings"],
+        env={**os.environ, "WATCHCACHE_LISTEN": listen, "COLUMNS": "40"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    [line] = [line for line in shown.stdout.splitlines() if line.startswith("listen ")]
+    assert line.split() == ["listen", listen, "WATCHCACHE_LISTEN"]
+    assert "\x1b" not in shown.stdout
 
 
 def test_settings_that_are_wrong_are_one_line() -> None:

@@ -153,6 +153,16 @@ def test_it_runs_on_uvloop_with_log_and_allocator_set(monkeypatch: pytest.Monkey
     structlog.reset_defaults()
 
 
+def test_a_variable_that_is_no_setting_is_warned_of() -> None:
+    """The service starts all the same; the line names what may have been meant."""
+    with capture_logs() as lines:
+        process._warn_of_variables({"WATCHCACHE_MAX_EXTENSION": "3", "HOME": "/"})
+    [line] = lines
+    assert line["log_level"] == "warning"
+    assert line["variable"] == "WATCHCACHE_MAX_EXTENSION"
+    assert "WATCHCACHE_MAX_EXTENSIONS" in line["near"]
+
+
 class _Logged(logging.Handler):
     """Keeps the messages of a logger."""
 
@@ -193,8 +203,8 @@ async def serve(settings, *, ready):
     finally:
         {hang}
 
-process.serve, process._CLOSING_SECONDS = serve, 0.2
-process.run(Settings(drain_seconds=0))
+process.serve = serve
+process.run(Settings(drain_seconds=0, closing_seconds=0.2))
 """
 
 

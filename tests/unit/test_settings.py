@@ -20,6 +20,7 @@ from watchcache_server.settings import (
     setting_rows,
     setting_text,
     trace_settings,
+    unknown_variables,
 )
 
 NAMES = [each.name for each in dataclasses.fields(Settings)]
@@ -177,6 +178,45 @@ def test_a_word_that_is_none_of_those_allowed_is_refused(name: str, allowed: str
         load({name: "other"})
 
 
+def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    """From the file, the environment and the flags, by kind and by rule."""
+    file = written(tmp_path, 'max_extension = 3\nlog_level = "loud"\n')
+    with pytest.raises(SettingsError) as caught:
+        load(
+            {"max_extensions": "0", "watch_timeout_seconds": "1"},
+            {"WATCHCACHE_MAX_SOURCES": "many"},
+            file,
+        )
+    assert [told.split(";")[0] for told in str(caught.value).split("; also ")] == [
+        f"{file}: there is no setting 'max_extension'",
+        "WATCHCACHE_MAX_SOURCES: 'many' is no value for max_sources",
+        "setting watch_timeout_seconds: 1 is out of range",
+        "setting max_extensions: 0 is out of range",
+        "setting log_level: 'loud' is unknown",
+    ]
+
+
+def test_a_variable_that_is_no_setting_is_found_with_what_is_near() -> None:
+    """None of those that other commands read, or that Kubernetes makes for a Service."""
+    environment = {
+        "WATCHCACHE_MAX_EXTENSION": "3",
+        "WATCHCACHE_XYZZY": "1",
+        "WATCHCACHE_MAX_SOURCES": "5",
+        "WATCHCACHE_ADDRESS": "127.0.0.1:1",
+        "WATCHCACHE_CONFIG": "x.toml",
+        "WATCHCACHE_SERVICE_HOST": "10.0.0.1",
+        "WATCHCACHE_SERVICE_PORT_GRPC": "7443",
+        "WATCHCACHE_PORT": "tcp://10.0.0.1:7443",
+        "WATCHCACHE_PORT_7443_TCP_ADDR": "10.0.0.1",
+        "WATCHCACHE_METRICS_PORT_8080_TCP": "tcp://10.0.0.1:8080",
+        "OTHER_MAX_EXTENSION": "3",
+    }
+    found = unknown_variables(environment)
+    assert set(found) == {"WATCHCACHE_MAX_EXTENSION", "WATCHCACHE_XYZZY"}
+    assert found["WATCHCACHE_MAX_EXTENSION"][0] == "WATCHCACHE_MAX_EXTENSIONS"
+    assert found["WATCHCACHE_XYZZY"] == []
+
+
 def test_there_is_always_an_address() -> None:
     """A service that listens nowhere serves nobody."""
     with pytest.raises(SettingsError, match="setting listen: no address"):
@@ -188,6 +228,20 @@ def test_a_certificate_and_its_key_come_together(name: str) -> None:
     """Half of TLS is not served as none."""
     with pytest.raises(SettingsError, match="one is given without the other"):
         load({name: "/etc/tls/file.pem"})
+
+
+def test_a_cluster_is_probed_more_often_than_it_has_to_be_heard() -> None:
+    """Or the service would seem unready between two probes."""
+    with pytest.raises(SettingsError, match="less than the second"):
+        load({"cluster_probe_seconds": "60"})
+    assert load({"cluster_probe_seconds": "60", "ready_contact_seconds": "61"})
+
+
+def test_the_first_wait_is_not_the_longest() -> None:
+    """A backoff grows."""
+    with pytest.raises(SettingsError, match="first_backoff_seconds 3 and longest_backoff_seconds"):
+        load({"first_backoff_seconds": "3", "longest_backoff_seconds": "2"})
+    assert load({"first_backoff_seconds": "2", "longest_backoff_seconds": "2"})
 
 
 def test_every_setting_has_a_flag_a_variable_a_section_and_a_sentence() -> None:

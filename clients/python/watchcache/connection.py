@@ -11,6 +11,7 @@ from watchcache.durations import Duration, duration_message, seconds_of
 from watchcache.errors import ConnectionSettingsError
 from watchcache.extension import Extension
 from watchcache.keys import parse_extension_name
+from watchcache.known_specs import KnownSpecs
 from watchcache.service import DEFAULT_ADDRESS, Service, target_of
 from watchcache.spec import Content, Resource, build_spec
 from watchcache.states import REGISTER_OUTCOMES, Projection
@@ -187,6 +188,7 @@ class Connection:
         reconnect: UnavailableError ends it when the connection breaks, and beginning again tells
         all that there is to know.
         """
+        specs = KnownSpecs()
         service = self._service
         request = service_pb2.WatchExtensionsRequest(namespace=namespace, name=name)
         stream = service.stream(service.stub.WatchExtensions, request)
@@ -195,9 +197,11 @@ class Connection:
                 answer = await stream.receive(limit_seconds=_LONGEST_SILENCE_SECONDS)
                 kind = answer.WhichOneof("response")
                 if kind == "extension":
+                    specs.complete(answer.extension)
                     yield ExtensionStatus.from_message(answer.extension)
                 elif kind == "removed":
                     gone = answer.removed
+                    specs.forget(gone.namespace, gone.name)
                     yield ExtensionRemoved(gone.namespace, gone.name, gone.reason)
                 elif kind == "synced":
                     yield ExtensionsSynced()

@@ -219,6 +219,7 @@ class Cluster:
     last_contact_time: datetime | None
     message: str
     informer_count: int
+    tls_problem: str
     raw: extension_pb2.Cluster = field(repr=False, compare=False)
 
     @classmethod
@@ -233,6 +234,7 @@ class Cluster:
             last_contact_time=_time(message, "last_contact_time"),
             message=message.message,
             informer_count=message.informer_count,
+            tls_problem=message.tls_problem,
             raw=message,
         )
 

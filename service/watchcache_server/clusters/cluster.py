@@ -1,8 +1,11 @@
 """One API server that the service knows by name: its connections, its discovery, its tokens.
 
-    cluster = Cluster("hub", connection_config) own = cluster.own
-    # ApiAccess as the service (or the user) itself shop = cluster.as_service_account("team-a",
-    "shop")  # ApiAccess of an extension; release it after use await cluster.close()
+    cluster = Cluster("hub", connection_config)
+    cluster.own                 # ApiAccess as the service (or the user of a kubeconfig) itself
+    shop = cluster.as_service_account("team-a", "shop")     # ApiAccess of an extension
+    ...
+    shop.release()
+    await cluster.close()
 
 There are two pools of connections: one shows the client certificate of the configuration, if it has
 one; the other never does, since an API server lets a certificate win over a token. ServiceAccounts'
@@ -26,7 +29,7 @@ from watchcache_server.kubernetes.credentials import (
     StaticToken,
     TokenFile,
 )
-from watchcache_server.kubernetes.discovery import Discovery
+from watchcache_server.kubernetes.discovery import Discovery, DiscoveryLimits
 from watchcache_server.kubernetes.errors import AccessError
 from watchcache_server.kubernetes.exec_credentials import ExecCredentials
 from watchcache_server.kubernetes.json_reading import JsonError, read_json
@@ -50,6 +53,8 @@ class ClusterStatus:
     version: str
     contact_age_seconds: float | None
     problem: str
+    #: Why a CA, certificate or key that was replaced is not in use yet.
+    tls_problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +63,9 @@ class ClusterOptions:
 
     limits: Limits = field(default_factory=Limits)
     token_lifetime_seconds: int = 3600
+    token_request_seconds: float = 10.0
+    discovery: DiscoveryLimits = field(default_factory=DiscoveryLimits)
+    recheck_seconds: float = 10.0
     plugin_seconds: float = 30.0
 
 
@@ -104,7 +112,12 @@ class Cluster:
         self._clock = clock
         endpoint = Endpoint(name, config.url, config.tls_server_name, config.proxy_url)
         self._contacts = _Contacts(reporter, clock)
-        own_tls, bare_tls = _tls_sources(name, config, clock)
+        self._reporter = reporter
+        self._tls_problem = ""
+        own_tls, bare_tls = _tls_sources(
+            name, config, clock, options.recheck_seconds, self._tls_changed
+        )
+        self._tls_sources = [each for each in (own_tls, bare_tls) if each is not None]
         self._own_transport = Transport(
             endpoint, own_tls, limits=options.limits, reporter=self._contacts
         )
@@ -114,13 +127,16 @@ class Cluster:
         #: Sends as the service itself, or as the user of the kubeconfig.
         self.own = ApiAccess(
             self._own_transport,
-            self._own_credentials(config, own_tls, options.plugin_seconds, reporter),
+            self._own_credentials(config, own_tls, options, reporter),
             identity=config.identity,
         )
-        self.discovery = Discovery(self.own, clock=clock, reporter=reporter)
+        self.discovery = Discovery(
+            self.own, limits=options.discovery, clock=clock, reporter=reporter
+        )
         self.tokens = ServiceAccountTokens(
             self.own,
             lifetime_seconds=options.token_lifetime_seconds,
+            answer_seconds=options.token_request_seconds,
             clock=clock,
             reporter=reporter,
         )
@@ -135,11 +151,19 @@ class Cluster:
         """Address of the API server."""
         return self._own_transport.endpoint.url
 
+    def _tls_changed(self) -> None:
+        """Take that one of the TLS sources has another problem, or none any more."""
+        before = self._tls_problem
+        problems = [source.problem for source in self._tls_sources if source.problem]
+        self._tls_problem = problems[0] if problems else ""
+        if self._tls_problem != before:
+            self._reporter.tls_changed(self.name, self._tls_problem)
+
     def _own_credentials(
         self,
         config: ConnectionConfig,
         tls: TlsSource | None,
-        plugin_seconds: float,
+        options: ClusterOptions,
         reporter: AccessReporter,
     ) -> Credentials:
         if config.plugin is not None:
@@ -147,7 +171,7 @@ class Cluster:
                 config.plugin,
                 cluster=self.name,
                 take_certificate=tls.replace_certificate if tls is not None else None,
-                limit_seconds=plugin_seconds,
+                limit_seconds=options.plugin_seconds,
                 clock=self._clock,
                 reporter=reporter,
             )
@@ -156,6 +180,7 @@ class Cluster:
                 config.token_file,
                 cluster=self.name,
                 fallback=config.token,
+                recheck_seconds=options.recheck_seconds,
                 clock=self._clock,
                 reporter=reporter,
             )
@@ -189,6 +214,7 @@ class Cluster:
             version=self._version,
             contact_age_seconds=None if contact_at is None else self._clock() - contact_at,
             problem=self._problem or self._contacts.failure,
+            tls_problem=self._tls_problem,
         )
 
     async def close(self) -> None:
@@ -221,18 +247,23 @@ class _Contacts:
 
 
 def _tls_sources(
-    name: str, config: ConnectionConfig, clock: Callable[[], float]
+    name: str,
+    config: ConnectionConfig,
+    clock: Callable[[], float],
+    recheck_seconds: float,
+    changed: Callable[[], None],
 ) -> tuple[TlsSource | None, TlsSource | None]:
     """Return the sources with and without the client certificate; None for plain http."""
     if config.tls is None:
         return None, None
     try:
-        return (
-            TlsSource(config.tls, clock=clock),
-            TlsSource(config.tls.without_certificate(), clock=clock),
+        own, bare = (
+            TlsSource(each, clock=clock, recheck_seconds=recheck_seconds, changed=changed)
+            for each in (config.tls, config.tls.without_certificate())
         )
     except TlsMaterialError as error:
         raise ClusterConfigError(f"cluster {name}: {error}") from error
+    return own, bare
 
 
 def _version(body: bytes) -> str:

@@ -10,7 +10,6 @@ configuration and connects to nothing: a cluster that is down is no reason not t
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -57,13 +56,6 @@ class ClusterRegistry:
     def statuses(self) -> tuple[ClusterStatus, ...]:
         """Say how the clusters are, by what is known, ordered by name."""
         return tuple(self._clusters[name].status() for name in self.names)
-
-    async def probe(self) -> tuple[ClusterStatus, ...]:
-        """Ask every cluster for its version, all at once, and say how they are."""
-        async with asyncio.TaskGroup() as probes:
-            for cluster in self._clusters.values():
-                probes.create_task(cluster.probe())
-        return self.statuses()
 
     async def close(self) -> None:
         """Close the connections of all clusters."""

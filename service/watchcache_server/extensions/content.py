@@ -97,14 +97,13 @@ def watches_of(
     objects = _Allowance("objects", max_documents)
     empties = _Allowance("Lists and empty documents", max_documents)
     try:
-        for place, document in _documents(manifests, empties):
-            for where, value in _expanded(place, document, empties):
-                objects.take_one()
-                found = _reference(value, namespace)
-                if isinstance(found, str):
-                    violations.append(FieldViolation(f"{_FIELD}[{where}]", found))
-                else:
-                    references.add(found)
+        for where, value in _objects(manifests, empties):
+            objects.take_one()
+            found = _reference(value, namespace)
+            if isinstance(found, str):
+                violations.append(FieldViolation(f"{_FIELD}[{where}]", found))
+            else:
+                references.add(found)
     except _ManifestError as error:
         raise InvalidRequestError.of(_FIELD, str(error), reason="INVALID_MANIFESTS") from error
     if violations:
@@ -117,6 +116,12 @@ def watches_of(
             reason="INVALID_MANIFESTS",
         )
     return _watches(references, only_these_objects=only_these_objects, projection=projection)
+
+
+def _objects(manifests: bytes, empties: _Allowance) -> Iterator[tuple[str, Any]]:
+    """Yield the objects with their places, those in Lists included."""
+    for place, document in _documents(manifests, empties):
+        yield from _expanded(place, document, empties)
 
 
 def _documents(manifests: bytes, empties: _Allowance) -> Iterator[tuple[str, Any]]:

@@ -20,11 +20,13 @@ from watchcache_server.clusters.registry import ClusterRegistry
 from watchcache_server.extensions.extension import Clock
 from watchcache_server.extensions.informer import Informer
 from watchcache_server.extensions.training import Trainer
+from watchcache_server.informer.backoff import BackoffSettings
 from watchcache_server.informer.reflector_settings import ReflectorSettings
 from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.informer_runner import InformerRunner
 from watchcache_server.kubernetes.list_memory import ListMemory
 from watchcache_server.kubernetes.sync_turns import SyncTurns
+from watchcache_server.kubernetes.verification import VerificationLimits
 from watchcache_server.model.states import SourceState
 from watchcache_server.observability.reporting import Reporter
 from watchcache_server.settings import Settings
@@ -61,6 +63,17 @@ class InformerHost:
             initial_idle_seconds=settings.initial_events_seconds,
             page_items=settings.list_page_size,
             forbidden_grace_seconds=settings.forbidden_grace_seconds,
+            backoff=BackoffSettings(
+                first_seconds=settings.first_backoff_seconds,
+                longest_seconds=settings.longest_backoff_seconds,
+            ),
+            probe_seconds=settings.recheck_seconds,
+            unauthenticated_seconds=settings.unauthenticated_recheck_seconds,
+            bad_request_seconds=settings.bad_request_recheck_seconds,
+        )
+        self._verification = VerificationLimits(
+            parallel=settings.max_concurrent_verifications,
+            answer_seconds=settings.verification_seconds,
         )
 
     @asynccontextmanager
@@ -137,6 +150,7 @@ class InformerHost:
             memory=self._memory,
             settings=self._reflector_settings,
             max_event_bytes=self._settings.max_event_bytes,
+            verification=self._verification,
             clock=self._clock.now,
             jitter=self._jitter,
         )

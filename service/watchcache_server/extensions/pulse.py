@@ -25,11 +25,6 @@ class Pulse:
         self._handle: asyncio.Handle | None = None
         self._last = float("-inf")
 
-    @property
-    def waiting_count(self) -> int:
-        """How many wait now."""
-        return len(self._waiters)
-
     def touch(self) -> None:
         """Say that there is news."""
         if self._handle is not None or not self._waiters:

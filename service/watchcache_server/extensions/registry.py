@@ -34,9 +34,6 @@ from watchcache_server.settings import Settings
 
 __all__ = ["ExtensionRegistry", "Registered"]
 
-_STOP_SECONDS: Final = 10.0
-# So long Register waits for the answer whether the ServiceAccount exists.
-_ACCOUNT_SECONDS: Final = 5.0
 _ENDED_KEPT: Final = 1000
 
 
@@ -145,20 +142,20 @@ class ExtensionRegistry:
         self._check_size(key, spec)
         sources = spec.sources()
         with self._account_access(key, spec) as accesses:
-            await _check_account(key, spec, accesses)
+            await _check_account(key, spec, accesses, self._settings.account_check_seconds)
             if self._is_draining or not self._host.is_open:
                 raise ServiceDrainingError
             return self._upsert(key, spec, sources, registered_spec)
 
     def _check_clusters(self, spec: ExtensionSpec) -> None:
         known = self._clusters.names
-        for name in spec.clusters:
-            if name not in known:
-                raise InvalidRequestError.of(
-                    "spec.clusters",
-                    f"there is no cluster {name!r}; known are {', '.join(known)}",
-                    reason="UNKNOWN_CLUSTER",
-                )
+        unknown = [repr(name) for name in spec.clusters if name not in known]
+        if unknown:
+            raise InvalidRequestError.of(
+                "spec.clusters",
+                f"there is no cluster {' or '.join(unknown)}; known are {', '.join(known)}",
+                reason="UNKNOWN_CLUSTER",
+            )
 
     def _check_size(self, key: ExtensionKey, spec: ExtensionSpec) -> None:
         """Refuse a spec that is too large, before it is multiplied out."""
@@ -256,7 +253,7 @@ class ExtensionRegistry:
             return False
         tasks = self._free(extension, why)
         if tasks:
-            await asyncio.wait(tasks, timeout=_STOP_SECONDS)
+            await asyncio.wait(tasks, timeout=self._settings.deregister_seconds)
         return True
 
     def _free(self, extension: Extension, why: str) -> list[asyncio.Task[None]]:
@@ -329,18 +326,21 @@ class ExtensionRegistry:
 
 
 async def _check_account(
-    key: ExtensionKey, spec: ExtensionSpec, accesses: Sequence[ServiceAccountAccess]
+    key: ExtensionKey,
+    spec: ExtensionSpec,
+    accesses: Sequence[ServiceAccountAccess],
+    seconds: float,
 ) -> None:
     """Ask for tokens, all at once: that the ServiceAccount is missing is better said at once."""
     async with asyncio.TaskGroup() as group:
-        asked = [group.create_task(_is_account_missing(access)) for access in accesses]
+        asked = [group.create_task(_is_account_missing(access, seconds)) for access in accesses]
     if asked and all(each.result() for each in asked):
         raise ServiceAccountGoneError(", ".join(spec.clusters), key.namespace, spec.service_account)
 
 
-async def _is_account_missing(access: ServiceAccountAccess) -> bool:
+async def _is_account_missing(access: ServiceAccountAccess, seconds: float) -> bool:
     try:
-        async with asyncio.timeout(_ACCOUNT_SECONDS):
+        async with asyncio.timeout(seconds):
             await access.credentials.authorization()
     except ServiceAccountNotFoundError:
         return True

@@ -46,13 +46,11 @@ class ListMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     resource_version: str
     continue_token: str = ""
-    remaining_item_count: int | None = None
 
 
 class _Metadata(msgspec.Struct, gc=False):
     resourceVersion: str = ""  # noqa: N815 (the names of the wire)
     continue_: str | None = msgspec.field(default=None, name="continue")
-    remainingItemCount: int | None = None  # noqa: N815
 
 
 _decode_metadata = msgspec.json.Decoder(_Metadata).decode
@@ -263,7 +261,6 @@ class ListBody:
         return ListMetadata(
             resource_version=metadata.resourceVersion,
             continue_token=metadata.continue_ or "",
-            remaining_item_count=metadata.remainingItemCount,
         )
 
     def _as_object(self) -> bytes:

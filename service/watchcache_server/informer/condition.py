@@ -77,6 +77,14 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             "watch it without a namespace",
         )
 
+    def overlapping(self, said: str) -> Condition:
+        """Say that another entry of the spec watches it."""
+        return Condition(
+            state=SourceState.GONE,
+            reason=Reason.OVERLAPPING_WATCHES,
+            message=self.sentence("watched by another entry already", said),
+        )
+
     def verb_not_served(self, missing: tuple[str, ...]) -> Condition:
         """Say that the server cannot do it for anyone."""
         return Condition(

@@ -92,12 +92,10 @@ class Unstage(msgspec.Struct, frozen=True, gc=False):
 class CommitSync(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Put the collection, which may be empty, in the place of what the store holds.
 
-    It is the state at `resource_version`. `is_rewound` says that the server's storage was set
-    back: it is older than what the store holds.
+    It is the state at `resource_version`.
     """
 
     resource_version: str
-    is_rewound: bool = False
 
 
 class DiscardSync(msgspec.Struct, frozen=True, gc=False):

@@ -111,7 +111,10 @@ class Following(Recovery):
             return False
         self._proven()
         self._has_staged = False
-        self._outbox.add(CommitSync(resource_version=version, is_rewound=is_rewound))
+        if is_rewound:
+            # The newest state is older than what is held: the server's storage was set back.
+            self._outbox.add(Count("rewound", "newer_known"))
+        self._outbox.add(CommitSync(resource_version=version))
         plan.position.restart(version)
         plan.paging.reset()
         plan.needs_sync = False

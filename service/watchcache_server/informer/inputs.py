@@ -6,7 +6,7 @@ import msgspec
 
 from watchcache_server.informer.statuses import StatusFields
 
-__all__ = ["Answer", "Failure", "NotServed", "TokenProblem"]
+__all__ = ["Answer", "Failure", "NotServed", "Overlapping", "TokenProblem"]
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -32,6 +32,12 @@ class NotServed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Discovery says that there is no such resource; `message` may say what there is instead."""
 
     message: str = ""
+
+
+class Overlapping(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Discovery says that it is a resource which another entry of the spec watches already."""
+
+    message: str
 
 
 class TokenProblem(msgspec.Struct, frozen=True, kw_only=True, gc=False):

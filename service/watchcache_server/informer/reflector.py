@@ -50,7 +50,7 @@ from watchcache_server.informer.errors import (
     TruncatedListError,
 )
 from watchcache_server.informer.following import Following
-from watchcache_server.informer.inputs import Answer, Failure, NotServed, TokenProblem
+from watchcache_server.informer.inputs import Answer, Failure, NotServed, Overlapping, TokenProblem
 from watchcache_server.informer.objects import Item
 from watchcache_server.informer.plan import Doing
 from watchcache_server.informer.reasons import Reason
@@ -133,14 +133,6 @@ class Reflector(Following):
             self._set(SourceState.STOPPED, Reason.STOPPED, "no longer watched")
         return self._leave()
 
-    def poke(self, *, now: float, jitter: float) -> list[Effect]:
-        """Ask again now: a right may have changed."""
-        if self._doing is Doing.NOTHING and self._timers.at(Deadline.RETRY) is not None:
-            self._enter(now, jitter)
-            self._proceed()
-            return self._leave()
-        return self.reopen(now=now, jitter=jitter)
-
     def reopen(self, *, now: float, jitter: float) -> list[Effect]:
         """Open the running watch again where it is; no failure, and nothing if none runs."""
         self._enter(now, jitter)
@@ -156,7 +148,7 @@ class Reflector(Following):
         return self._leave()
 
     def on_discovered(
-        self, found: ServedResource | NotServed, *, now: float, jitter: float
+        self, found: ServedResource | NotServed | Overlapping, *, now: float, jitter: float
     ) -> list[Effect]:
         """Take what discovery found."""
         self._enter(now, jitter)
@@ -164,6 +156,8 @@ class Reflector(Following):
             self._end()
             if isinstance(found, NotServed):
                 self._lose_kind(found.message)
+            elif isinstance(found, Overlapping):
+                self._lose(self._subject.overlapping(found.message))
             else:
                 self._subject = self._asked.scoped(is_namespaced=found.is_namespaced)
                 self._find(found)

@@ -71,12 +71,18 @@ def shorten(text: str) -> str:
     return printable if len(printable) <= MESSAGE_LIMIT else printable[: MESSAGE_LIMIT - 3] + "..."
 
 
-def read_status(body: bytes) -> StatusFields:
-    """Read a Status of any shape: an object, part of one, a JSON string, or plain text."""
+def read_status(body: bytes, *, is_strict: bool = False) -> StatusFields:
+    """Read a Status of any shape: an object, part of one, a JSON string, or plain text.
+
+    If `is_strict`, whatever is no object of kind Status says nothing: for bodies that are nobody's
+    business.
+    """
     try:
         tree = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _from_text(body.decode("utf-8", "replace"))
+        tree = body.decode("utf-8", "replace")
+    if is_strict and not (isinstance(tree, dict) and tree.get("kind") == "Status"):
+        return StatusFields()
     if isinstance(tree, dict):
         return _from_object(tree)
     return _from_text(tree if isinstance(tree, str) else "")

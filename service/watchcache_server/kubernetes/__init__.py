@@ -1,1 +1,1 @@
-"""Talking to an API server: transport, requests, credentials, tokens, discovery, access reviews."""
+"""Talking to an API server: transport, requests, credentials, tokens, discovery."""

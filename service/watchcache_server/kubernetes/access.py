@@ -1,11 +1,8 @@
 """One identity at one API server: a transport and the credentials that go with it.
 
     access = ApiAccess(transport, credentials, identity="serviceaccount team-a/shop")
-    response = await access.open(request)            # a stream: list or watch
-    if response.status == 401:
-        await access.refresh(response)               # one flight, a minimum interval
-    answer = await access.call(request)              # a small whole answer, with one retry after
-    401
+    response = await access.open(request)    # a stream: list or watch; a 401 is the caller's
+    answer = await access.call(request)      # a small whole answer, tried once more after a 401
 
 Informers of one identity share one `ApiAccess`.
 """
@@ -47,10 +44,6 @@ class ApiAccess:
         """
         return await self.transport.open(request, await self.credentials.authorization())
 
-    async def refresh(self, response: Response) -> None:
-        """Get new credentials after `response` said 401. Raises a CredentialsError."""
-        await self.credentials.refresh(response.authorization)
-
     async def call(self, request: Request, *, limit_bytes: int = 1024 * 1024) -> Answer:
         """Send a request and read its whole answer; after a 401 refresh and try once more.
 
@@ -70,8 +63,7 @@ class ApiAccess:
             response = await self.open(request)
         except ConnectionResetByServerError:
             # A kept connection may be closed by the server just as it is used. The transport tries
-            # a GET again by itself; what this service posts (token requests, reviews) is as
-            # harmless.
+            # a GET again by itself; what this service posts (token requests) is as harmless.
             response = await self.open(request)
         async with response:
             body = await response.read(limit_bytes)

@@ -8,27 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import msgspec
-
+from watchcache_server.informer.answers import retry_after_seconds
+from watchcache_server.informer.statuses import read_status
 from watchcache_server.kubernetes.errors import StatusError
-from watchcache_server.kubernetes.json_reading import JsonError, read_json
 
 __all__ = ["Answer"]
 
-_MAX_TEXT = 500
 # Nobody is let keep the service from asking again for longer.
 _MAX_WAIT_SECONDS = 300.0
-
-
-class _Details(msgspec.Struct):
-    retry_after_seconds: float | None = msgspec.field(default=None, name="retryAfterSeconds")
-
-
-class _Status(msgspec.Struct):
-    kind: str | None = None
-    message: str | None = None
-    reason: str | None = None
-    details: _Details | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +36,20 @@ class Answer:
 
     def error(self, cluster: str, action: str) -> StatusError:
         """Return the error that says what the API server said; `action` is what was asked of it."""
-        status = self._status()
-        retry_after = status.details.retry_after_seconds if status.details else None
+        status = read_status(self.body, is_strict=True)
         header = self.headers.get("Retry-After", "")
-        if retry_after is None and header.isascii() and header.isdigit():
-            retry_after = float(header)
+        waits = (
+            status.retry_after_seconds,
+            retry_after_seconds(header, self.headers.get("Date", "")),
+        )
+        wait_seconds = max((wait for wait in waits if wait is not None), default=None)
         return StatusError(
             cluster,
             action,
             code=self.code,
-            status_reason=status.reason or "",
-            text=(status.message or "")[:_MAX_TEXT],
+            status_reason=status.reason,
+            text=status.message,
             retry_after_seconds=None
-            if retry_after is None
-            else min(retry_after, _MAX_WAIT_SECONDS),
+            if wait_seconds is None
+            else min(wait_seconds, _MAX_WAIT_SECONDS),
         )
-
-    def _status(self) -> _Status:
-        try:
-            status = read_json(self.body, _Status)
-        except JsonError:
-            return _Status()
-        return status if status.kind == "Status" else _Status()

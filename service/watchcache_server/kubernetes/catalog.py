@@ -135,17 +135,15 @@ class Catalog:
         wanted = name.lower()
         same: list[str] = []
         by_name: dict[str, str] = {}
-        for each in self:
-            for entry in each.entries:
-                resource = entry.resource
-                names = (resource.resource, resource.kind.lower())
-                if wanted in (*names, *entry.other_names):
-                    same.append(resource.name)
-                for known in names:
-                    if each.group == group:
-                        by_name[known] = resource.name
-                    else:
-                        by_name.setdefault(known, resource.name)
+        # The group that was asked for comes first: of two with one name, its one is meant.
+        versions = sorted(self, key=lambda each: each.group != group)
+        for entry in (entry for each in versions for entry in each.entries):
+            resource = entry.resource
+            names = (resource.resource, resource.kind.lower())
+            if wanted in (*names, *entry.other_names):
+                same.append(resource.name)
+            for known in names:
+                by_name.setdefault(known, resource.name)
         close = difflib.get_close_matches(wanted, by_name, n=_MAX_HINTS, cutoff=0.75)
         hints = dict.fromkeys([*same, *(by_name[each] for each in close)])
         return tuple(hints)[:_MAX_HINTS]

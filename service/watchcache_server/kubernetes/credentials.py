@@ -12,14 +12,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from watchcache_server.kubernetes.errors import TokenFileUnreadableError
 from watchcache_server.kubernetes.reporting import SILENT, AccessReporter
 
 __all__ = ["Anonymous", "Credentials", "StaticToken", "TokenFile", "bearer"]
-
-_REREAD_SECONDS: Final = 10.0
 
 
 class Credentials(Protocol):
@@ -87,11 +85,13 @@ class TokenFile:
         *,
         cluster: str,
         fallback: str | None = None,
+        recheck_seconds: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
         reporter: AccessReporter = SILENT,
     ) -> None:
         self._path = path
         self._cluster = cluster
+        self._recheck_seconds = recheck_seconds
         self._clock = clock
         self._reporter = reporter
         self._header = bearer(fallback) if fallback else None
@@ -103,7 +103,7 @@ class TokenFile:
     async def authorization(self) -> str | None:
         """Return the header for the token in the file."""
         now = self._clock()
-        if self._read_at is None or now - self._read_at >= _REREAD_SECONDS:
+        if self._read_at is None or now - self._read_at >= self._recheck_seconds:
             self._read(now)
         return self._header
 

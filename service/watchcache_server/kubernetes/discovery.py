@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from watchcache_server.kubernetes.access import ApiAccess
@@ -41,11 +42,18 @@ from watchcache_server.kubernetes.reporting import SILENT, AccessReporter
 from watchcache_server.kubernetes.requests import ACCEPT_JSON, Request
 from watchcache_server.kubernetes.served import DiscoveryFailed, Resolution, Served, Unreadable
 
-__all__ = ["Discovery"]
+__all__ = ["Discovery", "DiscoveryLimits"]
 
-_DOCUMENT_BYTES: Final = 64 * 1024 * 1024
-_ANSWER_SECONDS: Final = 15.0
 _LEGACY_PARALLEL: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoveryLimits:
+    """How long an answer may take, how large a document may be, and how old what is known."""
+
+    answer_seconds: float = 15.0
+    document_bytes: int = 64 * 1024 * 1024
+    max_age_seconds: float = 600.0
 
 
 class Discovery:
@@ -57,14 +65,14 @@ class Discovery:
         *,
         min_interval_seconds: float = 2.0,
         miss_seconds: float = 5.0,
-        max_age_seconds: float = 600.0,
+        limits: DiscoveryLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
         reporter: AccessReporter = SILENT,
     ) -> None:
         self._access = access
         self._min_interval_seconds = min_interval_seconds
         self._miss_seconds = miss_seconds
-        self._max_age_seconds = max_age_seconds
+        self._limits = limits or DiscoveryLimits()
         self._clock = clock
         self._reporter = reporter
         self._flight: SingleFlight[None] = SingleFlight()
@@ -72,11 +80,6 @@ class Discovery:
         self._read_at = float("-inf")
         self._tried_at = float("-inf")
         self._error: AccessError | None = None
-
-    @property
-    def catalog(self) -> Catalog | None:
-        """What was read last; None before the first success."""
-        return self._catalog
 
     async def resolve(
         self, group: str, version: str, name: str, *, max_age_seconds: float | None = None
@@ -87,7 +90,7 @@ class Discovery:
         AccessError: it is an answer, DiscoveryFailed.
         """
         asked_at = self._clock()
-        max_age = self._max_age_seconds if max_age_seconds is None else max_age_seconds
+        max_age = self._limits.max_age_seconds if max_age_seconds is None else max_age_seconds
         await self._read_if_older(asked_at, max_age)
         is_too_old = max_age_seconds is not None and self._is_older(asked_at, max_age)
         if self._catalog is None or is_too_old:
@@ -103,12 +106,6 @@ class Discovery:
                 DiscoveryUnreadableError(self._access.cluster, found.group_version, found.problem)
             )
         return found
-
-    async def refresh(self) -> None:
-        """Read discovery now, or join who is reading it. Raises an AccessError."""
-        await self._flight.run(self._read)
-        if self._error is not None:
-            raise self._error
 
     def _is_older(self, asked_at: float, age_seconds: float) -> bool:
         return asked_at - self._read_at > age_seconds
@@ -211,10 +208,10 @@ class Discovery:
         request = Request(
             path=path,
             accept=accept,
-            response_seconds=_ANSWER_SECONDS,
-            idle_seconds=_ANSWER_SECONDS,
+            response_seconds=self._limits.answer_seconds,
+            idle_seconds=self._limits.answer_seconds,
         )
-        return await self._access.call(request, limit_bytes=_DOCUMENT_BYTES)
+        return await self._access.call(request, limit_bytes=self._limits.document_bytes)
 
     def _unreadable(self, path: str, error: DocumentError) -> DiscoveryUnreadableError:
         return DiscoveryUnreadableError(self._access.cluster, path, str(error))

@@ -27,7 +27,6 @@ __all__ = [
     "RedirectRefusedError",
     "RequestInvalidError",
     "ResponseTimedOutError",
-    "ReviewMalformedError",
     "ServerUnreachableError",
     "ServiceAccountNotFoundError",
     "StatusError",
@@ -188,12 +187,6 @@ class DiscoveryUnreadableError(AccessError):
         super().__init__(f"cluster {cluster}: discovery of {part} cannot be read: {problem}")
         self.cluster = cluster
         self.part = part
-
-
-class ReviewMalformedError(AccessError):
-    """The answer to an access review cannot be understood."""
-
-    reason = "review_malformed"
 
 
 class CredentialsError(AccessError):

@@ -196,10 +196,14 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     # Its pipes are let go of at their ends only; one who left the group may hold them open.
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_END_SECONDS):
-            for stream in (process.stdout, process.stderr):
-                while stream is not None and await stream.read(_READ_BYTES):
-                    pass
+            await _read_away(process.stdout)
+            await _read_away(process.stderr)
             await process.wait()
+
+
+async def _read_away(stream: asyncio.StreamReader | None) -> None:
+    while stream is not None and await stream.read(_READ_BYTES):
+        pass
 
 
 def _say(complaint: bytes) -> str:

@@ -41,7 +41,7 @@ from watchcache_server.informer.effects import (
     Watch,
 )
 from watchcache_server.informer.errors import DataError
-from watchcache_server.informer.inputs import Answer, Failure, NotServed, TokenProblem
+from watchcache_server.informer.inputs import Answer, Failure, NotServed, Overlapping, TokenProblem
 from watchcache_server.informer.reflector import Reflector
 from watchcache_server.informer.reflector_settings import ReflectorSettings
 from watchcache_server.informer.statuses import read_status
@@ -58,7 +58,7 @@ from watchcache_server.kubernetes.served import NotServed as NothingServed
 from watchcache_server.kubernetes.slices import SlicedReader
 from watchcache_server.kubernetes.sync_turns import SyncTurns, Turn
 from watchcache_server.kubernetes.transport import Response
-from watchcache_server.kubernetes.verification import Verifier
+from watchcache_server.kubernetes.verification import VerificationLimits, Verifier
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import Projection, SourceState
@@ -86,6 +86,7 @@ class InformerRunner:
         memory: ListMemory,
         settings: ReflectorSettings,
         max_event_bytes: int,
+        verification: VerificationLimits | None = None,
         clock: Callable[[], float],
         jitter: Callable[[], float],
     ) -> None:
@@ -120,7 +121,7 @@ class InformerRunner:
         self._served: ServedResource | None = None
         self._reader = SlicedReader(clock)
         self._alarm = Alarm()
-        self._verifier = Verifier(access, sink)
+        self._verifier = Verifier(access, sink, verification)
         self._turn: Turn | None = None
         # The request that comes next, and the one under way.
         self._next: Request | None = None
@@ -304,10 +305,10 @@ class InformerRunner:
             case DiscoveryFailed(error):
                 self._failed(error)
 
-    def _bound(self, resource: ServedResource) -> ServedResource | NotServed:
+    def _bound(self, resource: ServedResource) -> ServedResource | Overlapping:
         conflict = self._sink.bind(resource)
         if conflict is not None:
-            return NotServed(message=conflict)
+            return Overlapping(message=conflict)
         self._served = resource
         return resource
 

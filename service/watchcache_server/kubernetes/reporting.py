@@ -56,6 +56,10 @@ class AccessReporter(RequestReporter, Protocol):
         """Hear that a token file was read or a plugin was run: `outcome` is ok or a reason."""
         ...
 
+    def tls_changed(self, cluster: str, problem: str) -> None:
+        """Hear why a replaced CA, certificate or key cannot be used; empty when it can be again."""
+        ...
+
 
 class SilentReporter:
     """Hears everything and says nothing."""
@@ -87,6 +91,9 @@ class SilentReporter:
         """Ignore it."""
 
     def credentials_refreshed(self, cluster: str, source: str, outcome: str) -> None:
+        """Ignore it."""
+
+    def tls_changed(self, cluster: str, problem: str) -> None:
         """Ignore it."""
 
 

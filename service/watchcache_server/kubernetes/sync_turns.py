@@ -74,18 +74,24 @@ class SyncTurns:
             raise
 
     def _leave(self, who: Hashable, waiter: asyncio.Future[None]) -> None:
-        line = self._lines[who]
-        line.remove(waiter)
-        if not line:
-            del self._lines[who]
+        """Remove a waiter, unless a turn that came by in between has done so."""
+        line = self._lines.get(who, deque())
+        if waiter in line:
+            line.remove(waiter)
+            if not line:
+                del self._lines[who]
 
     def pass_on(self) -> None:
         """Give a turn that has become free to the next; called by the turn."""
-        if not self._lines:
-            self._free += 1
-            return
-        who = next(iter(self._lines))
-        line = self._lines.pop(who)
-        line.popleft().set_result(None)
-        if line:
-            self._lines[who] = line
+        while self._lines:
+            who = next(iter(self._lines))
+            line = self._lines.pop(who)
+            while line:
+                waiter = line.popleft()
+                # One that is cancelled stands here until its task runs again.
+                if not waiter.done():
+                    if line:
+                        self._lines[who] = line
+                    waiter.set_result(None)
+                    return
+        self._free += 1

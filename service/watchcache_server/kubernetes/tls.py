@@ -20,11 +20,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
 
 __all__ = ["TlsMaterial", "TlsMaterialError", "TlsSource"]
-
-_RECHECK_SECONDS: Final = 10.0
 
 
 class TlsMaterialError(ValueError):
@@ -128,21 +125,19 @@ class TlsSource:
         material: TlsMaterial,
         *,
         clock: Callable[[], float] = time.monotonic,
-        recheck_seconds: float = _RECHECK_SECONDS,
+        recheck_seconds: float = 10.0,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Build the first context. Raises TlsMaterialError."""
+        """Build the first context; call `changed` when `problem` does. Raises TlsMaterialError."""
         self._material = material
         self._clock = clock
         self._recheck_seconds = recheck_seconds
         self._stamps = _stamps(material.files)
         self._context = material.build()
         self._checked_at = clock()
-        self.problem: str | None = None
-
-    @property
-    def has_certificate(self) -> bool:
-        """Whether connections show a client certificate."""
-        return self._material.has_certificate
+        self._changed = changed
+        #: Why what is in the files now cannot be used; empty when it is in use.
+        self.problem = ""
 
     def context(self) -> ssl.SSLContext:
         """Return the context that a new connection uses."""
@@ -161,17 +156,24 @@ class TlsSource:
         self._material = material
 
     def _follow_files(self) -> None:
+        before = self.problem
+        self.problem = self._rebuild()
+        if self.problem != before:
+            self._changed()
+
+    def _rebuild(self) -> str:
+        """Take up what has changed; return why that cannot be used, if so."""
         stamps = _stamps(self._material.files)
         if stamps == self._stamps:
-            return
+            # Also when what could not be used was put back.
+            return ""
         try:
             self._context = self._material.build()
         except TlsMaterialError as error:
             # Tried again at the next look: a pair of files is often replaced one after the other.
-            self.problem = str(error)
-            return
+            return str(error)
         self._stamps = stamps
-        self.problem = None
+        return ""
 
 
 def _empty_context() -> ssl.SSLContext:

@@ -57,11 +57,6 @@ class TokenSchedule:
         """When a use of the token at hand renews it; later while renewals fail."""
         return max(self._renew_at, self._retry_at)
 
-    @property
-    def retry_at(self) -> float:
-        """When a token may be asked for again after failures."""
-        return self._retry_at
-
     def step(self, now: float) -> Step:
         """Say what to do with a want for a token at `now`."""
         may_ask = now >= self._retry_at

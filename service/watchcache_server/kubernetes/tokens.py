@@ -20,7 +20,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from typing import Final
 
 import msgspec
 
@@ -48,8 +47,6 @@ from watchcache_server.kubernetes.token_schedule import MIN_LIFETIME_SECONDS, St
 
 __all__ = ["ServiceAccountCredentials", "ServiceAccountTokens"]
 
-_ANSWER_SECONDS: Final = 10.0
-
 
 class ServiceAccountTokens:
     """The ServiceAccounts in use at one cluster."""
@@ -59,6 +56,7 @@ class ServiceAccountTokens:
         access: ApiAccess,
         *,
         lifetime_seconds: int = 3600,
+        answer_seconds: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,
@@ -72,6 +70,7 @@ class ServiceAccountTokens:
             )
         self.access = access
         self.lifetime_seconds = lifetime_seconds
+        self.answer_seconds = answer_seconds
         self.clock = clock
         self.wall_clock = wall_clock
         self.jitter = jitter
@@ -214,8 +213,8 @@ class ServiceAccountCredentials:
                 subresource="token",
             ),
             body=msgspec.json.encode(body),
-            response_seconds=_ANSWER_SECONDS,
-            idle_seconds=_ANSWER_SECONDS,
+            response_seconds=self._tokens.answer_seconds,
+            idle_seconds=self._tokens.answer_seconds,
         )
 
     def _granted(self, answer: Answer) -> GrantedToken:

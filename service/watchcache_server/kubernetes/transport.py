@@ -101,11 +101,6 @@ class Transport:
             total=None, connect=None, sock_connect=self._limits.connect_seconds, sock_read=None
         )
 
-    @property
-    def has_certificate(self) -> bool:
-        """Whether connections show a client certificate, which wins over any token."""
-        return self._tls is not None and self._tls.has_certificate
-
     async def open(self, request: Request, authorization: str | None) -> Response:
         """Send a request and return its answer once the headers are there, whatever the status.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from watchcache_server.informer.decoding import ItemDecoder
@@ -22,20 +23,29 @@ from watchcache_server.kubernetes.requests import get_request, resource_path
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.states import Projection
 
-__all__ = ["Verifier"]
+__all__ = ["VerificationLimits", "Verifier"]
 
-_PARALLEL: Final = 8
 _ATTEMPTS: Final = 3
-_ANSWER_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationLimits:
+    """How many objects are asked for at once, and how long an answer may take."""
+
+    parallel: int = 8
+    answer_seconds: float = 5.0
 
 
 class Verifier:
     """Asks for the unverified objects of one informer, a few at a time."""
 
-    def __init__(self, access: ApiAccess, sink: InformerSink) -> None:
+    def __init__(
+        self, access: ApiAccess, sink: InformerSink, limits: VerificationLimits | None = None
+    ) -> None:
         self._access = access
         self._sink = sink
+        self._limits = limits or VerificationLimits()
         self._wake = asyncio.Event()
         self._served: ServedResource | None = None
 
@@ -52,7 +62,7 @@ class Verifier:
             subjects = self._sink.unverified()
             left = iter(subjects)
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(_PARALLEL, len(subjects))):
+                for _ in range(min(self._limits.parallel, len(subjects))):
                     group.create_task(self._verify(left))
 
     async def _verify(self, left: Iterator[Unverified]) -> None:
@@ -79,7 +89,7 @@ class Verifier:
                 namespace=subject.namespace,
                 name=subject.name,
             )
-            async with asyncio.timeout(_ANSWER_SECONDS):
+            async with asyncio.timeout(self._limits.answer_seconds):
                 return await self._access.call(get_request(path, is_metadata_only=True))
         except (AccessError, TimeoutError):
             return None

@@ -44,7 +44,7 @@ class _Rule(NamedTuple):
 
 
 class LabelMatcher:
-    """Does what `LabelSelector.matches` does, for many objects."""
+    """One selector, made ready for many objects."""
 
     __slots__ = ("_needed_count", "_rules")
 

@@ -1,8 +1,8 @@
 """Label and field selectors in the notation of kubectl.
 
-A label selector is parsed, checked, brought into one canonical form, and matched against labels
-that are kept as a flat tuple (key, value, key, value, ...). A field selector is only checked for
-its form: which fields exist is known to the API server alone.
+A label selector is parsed, checked and brought into one canonical form; `label_matcher` matches it
+against labels, which are kept as a flat tuple (key, value, key, value, ...). A field selector is
+only checked for its form: which fields exist is known to the API server alone.
 
 Source of the rules: the selector grammar of Kubernetes' API concepts (label values are at most 63
 characters; `!=` and `notin` also match objects without the key).
@@ -48,21 +48,6 @@ class Requirement(NamedTuple):
     operator: str
     values: tuple[str, ...] = ()
 
-    def matches(self, labels: Labels) -> bool:
-        """Tell whether the labels satisfy this term."""
-        value = _value_of(labels, self.key)
-        match self.operator:
-            case "in":
-                return value is not None and value in self.values
-            case "notin":
-                return value is None or value not in self.values
-            case "exists":
-                return value is not None
-            case "absent":
-                return value is None
-            case _:
-                return _compares(value, self.operator, self.values[0])
-
     def __str__(self) -> str:
         match self.operator:
             case "in" if len(self.values) == 1:
@@ -77,18 +62,6 @@ class Requirement(NamedTuple):
                 return f"!{self.key}"
             case _:
                 return f"{self.key}{'>' if self.operator == 'gt' else '<'}{self.values[0]}"
-
-
-def _value_of(labels: Labels, key: str) -> str | None:
-    keys = labels[::2]
-    return labels[2 * keys.index(key) + 1] if key in keys else None
-
-
-def _compares(value: str | None, operator: str, bound: str) -> bool:
-    number = None if value is None else whole_number(value)
-    if number is None:
-        return False
-    return number > int(bound) if operator == "gt" else number < int(bound)
 
 
 def whole_number(text: str) -> int | None:
@@ -125,10 +98,6 @@ class LabelSelector(NamedTuple):
             if position == len(tokens):
                 raise _malformed(text, "nothing follows the last ','")
         return cls(tuple(sorted(requirements)))
-
-    def matches(self, labels: Labels) -> bool:
-        """Tell whether the labels satisfy every term."""
-        return all(requirement.matches(labels) for requirement in self.requirements)
 
     def __str__(self) -> str:
         return ",".join(str(requirement) for requirement in self.requirements)

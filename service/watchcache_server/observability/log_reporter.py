@@ -95,9 +95,13 @@ class LogReporter:
         """Say nothing."""
 
     def informer_counted(self, spec: SourceSpec, event: str, reason: str) -> None:
-        """Say what happened to an informer, to whoever wants every detail."""
-        self._log.debug(
-            "informer event",
+        """Say what happened to an informer, to whoever wants every detail; a rewind to all."""
+        if event == "rewound":
+            say, text = self._log.warning, "the storage of the API server was set back"
+        else:
+            say, text = self._log.debug, "informer event"
+        say(
+            text,
             cluster=spec.cluster,
             resource=spec.type_name,
             namespace=spec.namespace,
@@ -121,9 +125,12 @@ class LogReporter:
     def batch_sent(self, events: int, size_bytes: int, latency_seconds: float | None) -> None:
         """Say nothing."""
 
-    def stream_stalled(self, key: ExtensionKey) -> None:
+    def stream_stalled(self, key: ExtensionKey | None) -> None:
         """Say that a reader took nothing."""
-        self._log.warning("watch stream ended, its reader took nothing", extension=str(key))
+        if key is None:
+            self._log.warning("stream of extensions ended, its reader took nothing")
+        else:
+            self._log.warning("watch stream ended, its reader took nothing", extension=str(key))
 
     def subscriber_reset(self, key: ExtensionKey, reason: str) -> None:
         """Say that a subscriber has to begin anew."""
@@ -209,6 +216,17 @@ class LogReporter:
         if self._is_news(("credentials", cluster, source), outcome):
             say = self._log.info if outcome == "ok" else self._log.warning
             say("credentials read", cluster=cluster, source=source, outcome=outcome)
+
+    def tls_changed(self, cluster: str, problem: str) -> None:
+        """Say that a replaced CA or certificate cannot be used, and why, or that it can again."""
+        if problem:
+            self._log.warning(
+                "replaced TLS files cannot be used, those before stay in use",
+                cluster=cluster,
+                problem=problem,
+            )
+        else:
+            self._log.info("TLS files are in use as they are", cluster=cluster)
 
     # Repetitions
 

@@ -103,7 +103,7 @@ class Metrics:
         if latency_seconds is not None:
             self._streams.latency.observe(latency_seconds)
 
-    def stream_stalled(self, key: ExtensionKey) -> None:
+    def stream_stalled(self, key: ExtensionKey | None) -> None:
         """Count a stream that was ended since its reader took nothing."""
         self._streams.stalled.inc()
 
@@ -173,6 +173,9 @@ class Metrics:
     def credentials_refreshed(self, cluster: str, source: str, outcome: str) -> None:
         """Count a reading of a token file or a run of a plugin."""
         self._api.credentials.labels(cluster, source, self._api.words.bound(outcome)).inc()
+
+    def tls_changed(self, cluster: str, problem: str) -> None:
+        """Count nothing: the collector shows it."""
 
 
 def _code_name(code: str) -> str:

@@ -57,6 +57,10 @@ class FullReporter(Reporter, Protocol):
         """Hear of a reading of a token file or a run of a plugin."""
         ...
 
+    def tls_changed(self, cluster: str, problem: str) -> None:
+        """Hear why replaced TLS files cannot be used, or that they can."""
+        ...
+
 
 class Reporters:
     """Passes everything on to each of its members, in their order."""
@@ -112,7 +116,7 @@ class Reporters:
         for member in self._members:
             member.batch_sent(events, size_bytes, latency_seconds)
 
-    def stream_stalled(self, key: ExtensionKey) -> None:
+    def stream_stalled(self, key: ExtensionKey | None) -> None:
         """Pass it on."""
         for member in self._members:
             member.stream_stalled(key)
@@ -188,3 +192,8 @@ class Reporters:
         """Pass it on."""
         for member in self._members:
             member.credentials_refreshed(cluster, source, outcome)
+
+    def tls_changed(self, cluster: str, problem: str) -> None:
+        """Pass it on."""
+        for member in self._members:
+            member.tls_changed(cluster, problem)

@@ -57,8 +57,8 @@ class Reporter(Protocol):
         """Hear that a message was handed to gRPC; latency is that of its oldest change."""
         ...
 
-    def stream_stalled(self, key: ExtensionKey) -> None:
-        """Hear that a stream was ended since its reader took nothing."""
+    def stream_stalled(self, key: ExtensionKey | None) -> None:
+        """Hear that a reader takes nothing; without a key it is one of WatchExtensions."""
         ...
 
     def subscriber_reset(self, key: ExtensionKey, reason: str) -> None:

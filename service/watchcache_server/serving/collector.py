@@ -1,6 +1,6 @@
 """Gauges that are read off the service when somebody asks for them.
 
-    collector = ServiceCollector(registry, clusters, watching, max_pairs=2000, clock=clock)
+    collector = ServiceCollector(registry, clusters, watching, listing, max_pairs=2000, clock=clock)
     metrics_registry.register(collector)
     await collector.gather()
     metrics_registry.collect()
@@ -27,7 +27,7 @@ from watchcache_server.extensions.extension import Clock, Extension
 from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.model.states import ExtensionState, SourceState
 
-__all__ = ["OTHER", "ServiceCollector", "Streams"]
+__all__ = ["OTHER", "ExtensionStreams", "ServiceCollector", "Streams"]
 
 OTHER: Final = "other"
 _KIB: Final = 1024
@@ -54,6 +54,15 @@ class Streams(Protocol):
         ...
 
 
+class ExtensionStreams(Protocol):
+    """What is asked of the open WatchExtensions streams."""
+
+    @property
+    def stream_count(self) -> int:
+        """How many are open."""
+        ...
+
+
 class ServiceCollector(Collector):
     """Collects the gauges of all extensions, clusters and streams."""
 
@@ -62,6 +71,7 @@ class ServiceCollector(Collector):
         registry: ExtensionRegistry,
         clusters: ClusterRegistry,
         streams: Streams,
+        extension_streams: ExtensionStreams,
         *,
         max_pairs: int,
         clock: Clock,
@@ -69,6 +79,7 @@ class ServiceCollector(Collector):
         self._registry = registry
         self._clusters = clusters
         self._streams = streams
+        self._extension_streams = extension_streams
         self._max_pairs = max_pairs
         self._clock = clock
         self._gathered = _Families()
@@ -102,6 +113,7 @@ class ServiceCollector(Collector):
             await turn.pass_on()
             lags.add(changes, seconds)
         lags.fill(families, self._streams)
+        families.extension_watches.add_metric((), self._extension_streams.stream_count)
         _fill_clusters(families, self._clusters)
         self._gathered = families
 
@@ -164,6 +176,9 @@ class _Families:
             "watchcache_history_bytes", "Size of the changes kept for resuming, of all extensions."
         )
         self.subscriptions = GaugeMetricFamily("watchcache_subscriptions", "Open Watch streams.")
+        self.extension_watches = GaugeMetricFamily(
+            "watchcache_extension_watches", "Open WatchExtensions streams."
+        )
         self.behind = GaugeMetricFamily(
             "watchcache_subscriptions_behind", "Open Watch streams with changes yet to be sent."
         )
@@ -181,6 +196,11 @@ class _Families:
         self.reachable = GaugeMetricFamily(
             "watchcache_cluster_reachable",
             "Whether the last request to an API server was answered (1) or not (0).",
+            labels=("cluster",),
+        )
+        self.tls_outdated = GaugeMetricFamily(
+            "watchcache_cluster_tls_outdated",
+            "Whether a CA, client certificate or key was replaced by one that cannot be used (1).",
             labels=("cluster",),
         )
         self.contact_age = GaugeMetricFamily(
@@ -315,5 +335,6 @@ class _Lags:
 def _fill_clusters(families: _Families, clusters: ClusterRegistry) -> None:
     for status in clusters.statuses():
         families.reachable.add_metric((status.name,), int(status.is_reachable))
+        families.tls_outdated.add_metric((status.name,), int(bool(status.tls_problem)))
         if status.contact_age_seconds is not None:
             families.contact_age.add_metric((status.name,), status.contact_age_seconds)

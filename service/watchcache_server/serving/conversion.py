@@ -6,8 +6,8 @@ told of all of them at once. What goes out is a plain translation.
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from google.protobuf import duration_pb2, timestamp_pb2
@@ -30,6 +30,7 @@ __all__ = [
     "extension_key",
     "extension_spec",
     "filter_of",
+    "registration_of",
     "seconds_of",
     "to_duration",
     "to_timestamp",
@@ -50,14 +51,12 @@ _PROJECTIONS: Final = {
 }
 _LONGEST_SECONDS: Final = 10 * 365 * 86400
 
-_reader = ThreadPoolExecutor(1, thread_name_prefix="spec-reader")
-
 
 class _Checker:
     """Collects broken rules."""
 
-    def __init__(self) -> None:
-        self.violations: list[FieldViolation] = []
+    def __init__(self, violations: Iterable[FieldViolation] = ()) -> None:
+        self.violations = list(violations)
 
     def refuse(self, field: str, description: str) -> None:
         self.violations.append(FieldViolation(field, description))
@@ -65,6 +64,14 @@ class _Checker:
     def check(self, field: str, problem: str | None) -> None:
         if problem is not None:
             self.refuse(field, problem)
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Take the broken rules that are raised inside."""
+        try:
+            yield
+        except InvalidRequestError as error:
+            self.violations += error.violations
 
     def finish(self) -> None:
         if self.violations:
@@ -78,6 +85,18 @@ def extension_key(namespace: str, name: str) -> ExtensionKey:
     checker.check("name", dns_subdomain_problem(name))
     checker.finish()
     return ExtensionKey(namespace, name)
+
+
+def registration_of(
+    request: watch_cache_service_pb2.RegisterRequest,
+) -> tuple[ExtensionKey, float, list[FieldViolation]]:
+    """Return the key and the wait of a registration, and what is wrong with them."""
+    checker, wait = _Checker(), 0.0
+    with checker.collecting():
+        extension_key(request.namespace, request.name)
+    with checker.collecting():
+        wait = seconds_of("wait", request.wait) if request.HasField("wait") else 0.0
+    return ExtensionKey(request.namespace, request.name), wait, checker.violations
 
 
 def seconds_of(field: str, duration: duration_pb2.Duration) -> float:
@@ -122,40 +141,27 @@ def filter_of(message: watch_cache_service_pb2.Filter) -> Filter:
     )
 
 
-async def extension_spec(
+def extension_spec(
     key: ExtensionKey,
     message: extension_pb2.ExtensionSpec,
+    settings: Settings,
+    default_cluster: str,
     *,
-    settings: Settings,
-    default_cluster: str,
+    known_clusters: Collection[str] | None = None,
+    violations: Iterable[FieldViolation] = (),
 ) -> ExtensionSpec:
-    """Check and return a spec in canonical form. Raises InvalidRequestError."""
-    size = message.ByteSize()
-    if size > settings.max_spec_bytes:
-        raise InvalidRequestError.of(
-            "spec",
-            f"is {size} bytes, more than the {settings.max_spec_bytes} allowed; register fewer "
-            "resources, or raise the setting max_spec_bytes",
-            reason="SPEC_TOO_LARGE",
-        )
-    # A large one takes long to read; one at a time leaves time for everything else.
-    return await asyncio.get_running_loop().run_in_executor(
-        _reader, _read_spec, key, message, settings, default_cluster
-    )
+    """Check and return a spec in canonical form.
 
-
-def _read_spec(
-    key: ExtensionKey,
-    message: extension_pb2.ExtensionSpec,
-    settings: Settings,
-    default_cluster: str,
-) -> ExtensionSpec:
-    checker = _Checker()
+    Raises InvalidRequestError, with the `violations` found in the rest of the request before.
+    """
+    checker = _Checker(violations)
     _check_identity(checker, message.service_account, settings)
     for index, cluster in enumerate(message.clusters):
         if not cluster:
             checker.refuse(f"spec.clusters[{index}]", "is empty; name a cluster, or leave it out")
-    ttl = seconds_of("spec.ttl", message.ttl) if message.HasField("ttl") else None
+    ttl = None
+    with checker.collecting():
+        ttl = seconds_of("spec.ttl", message.ttl) if message.HasField("ttl") else None
     if ttl is not None and ttl < 1:
         checker.refuse("spec.ttl", f"{ttl:g} s is too short; use at least 1 s, or leave it out")
     watch_set = message.WhichOneof("watch_set")
@@ -168,6 +174,13 @@ def _read_spec(
         )
     elif watch_set == "content":
         projection = _projection(checker, "spec.content.projection", message.content.projection)
+    if checker.violations and known_clusters is not None:
+        # Alone it is the registry's to refuse, with a reason of its own.
+        for index, cluster in enumerate(message.clusters):
+            if cluster and cluster not in known_clusters:
+                known = ", ".join(known_clusters)
+                told = f"there is no cluster {cluster!r}; known are {known}"
+                checker.refuse(f"spec.clusters[{index}]", told)
     checker.finish()
     if watch_set == "content":
         watches = watches_of(

@@ -77,7 +77,9 @@ def source_message(informer: Informer) -> extension_pb2.SourceStatus:
     return message
 
 
-def extension_message(extension: Extension, registry: ExtensionRegistry) -> extension_pb2.Extension:
+def extension_message(
+    extension: Extension, registry: ExtensionRegistry, *, with_spec: bool = True
+) -> extension_pb2.Extension:
     """Describe an extension with all of its informers."""
     registered = extension.registered_spec
     assert isinstance(registered, extension_pb2.ExtensionSpec)
@@ -88,7 +90,7 @@ def extension_message(extension: Extension, registry: ExtensionRegistry) -> exte
         name=extension.key.name,
         uid=extension.uid,
         generation=extension.generation,
-        spec=registered,
+        spec=registered if with_spec else None,
         state=_EXTENSION_STATES[extension.state],
         sources=[source_message(informer) for informer in extension.ordered_informers()],
         create_time=to_timestamp(extension.create_time),
@@ -137,6 +139,7 @@ def cluster_messages(
                 last_contact_time=None if age is None else to_timestamp(now - age),
                 message=status.problem,
                 informer_count=counts.get(status.name, 0),
+                tls_problem=status.tls_problem,
             )
         )
     return messages

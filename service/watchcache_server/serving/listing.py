@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable
 from typing import Final
 
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
+from watchcache_server.extensions.extension import Clock
 from watchcache_server.extensions.registry import ExtensionRegistry
-from watchcache_server.model.errors import InvalidRequestError, ServiceDrainingError
+from watchcache_server.model.errors import (
+    InvalidRequestError,
+    LimitExceededError,
+    ServiceDrainingError,
+)
 from watchcache_server.model.names import dns_label_problem, dns_subdomain_problem
 from watchcache_server.model.specs import ExtensionKey
-from watchcache_server.serving.conversion import to_timestamp
+from watchcache_server.observability.reporting import Reporter
 from watchcache_server.serving.describing import extension_message
+from watchcache_server.serving.extension_stream import ExtensionStream
 from watchcache_server.serving.reading import page_size_of
 from watchcache_server.serving.writing import PatientWriter, Writer
+from watchcache_server.settings import Settings
 
 __all__ = ["ExtensionListing"]
 
 _PAGE_SIZE: Final = 100
 _LARGEST_PAGE: Final = 1000
 _PAGE_BYTES: Final = 1024 * 1024
-_HEARTBEAT_SECONDS: Final = 30.0
 
 
 class ExtensionListing:
@@ -32,12 +37,20 @@ class ExtensionListing:
         self,
         registry: ExtensionRegistry,
         *,
-        stalled_seconds: float,
-        wall_clock: Callable[[], float],
+        settings: Settings,
+        reporter: Reporter,
+        clock: Clock,
     ) -> None:
         self._registry = registry
-        self._stalled_seconds = stalled_seconds
-        self._wall_clock = wall_clock
+        self._settings = settings
+        self._reporter = reporter
+        self._clock = clock
+        self._stream_count = 0
+
+    @property
+    def stream_count(self) -> int:
+        """How many WatchExtensions streams are open, those that have stalled included."""
+        return self._stream_count
 
     async def list(self, request: pb.ListExtensionsRequest) -> pb.ListExtensionsResponse:
         """Return a page of extensions, ordered by namespace and name."""
@@ -65,62 +78,37 @@ class ExtensionListing:
     async def watch(self, request: pb.WatchExtensionsRequest, writer: Writer) -> None:
         """Send the present state of the extensions asked for, then each change."""
         _check_scope(request.namespace, request.name)
-        patient = PatientWriter(
-            writer,
-            limit_seconds=self._stalled_seconds,
-            subject="WatchExtensions stream",
-            stalled=lambda: None,
+        self._admit()
+        stream = ExtensionStream(
+            registry=self._registry,
+            clock=self._clock,
+            namespace=request.namespace,
+            name=request.name,
+            interval_seconds=self._settings.extension_watch_interval_seconds,
+            writer=PatientWriter(
+                writer,
+                limit_seconds=self._settings.stalled_write_seconds,
+                subject="WatchExtensions stream",
+                stalled=lambda: self._reporter.stream_stalled(None),
+            ),
         )
-        sent: dict[ExtensionKey, str] = {}
-        version = -1
-        is_first = True
-        while True:
-            since, version = version, self._registry.version
-            await self._say_changes(request, patient, sent, since)
-            if is_first:
-                is_first = False
-                await self._say_synced(patient)
-            if self._registry.is_draining:
-                raise ServiceDrainingError
-            if self._registry.version != version:
-                continue
-            if not await self._registry.pulse.wait(_HEARTBEAT_SECONDS):
-                await self._say_synced(patient)
+        # One that has stalled still takes room, until its reader comes back or goes.
+        self._stream_count += 1
+        try:
+            await stream.run()
+        finally:
+            self._stream_count -= 1
 
-    async def _say_changes(
-        self,
-        request: pb.WatchExtensionsRequest,
-        writer: Writer,
-        sent: dict[ExtensionKey, str],
-        since: int,
-    ) -> None:
-        """Say what has changed since a version; `sent` are the uids of what was sent."""
-        registry = self._registry
-        present = {
-            each.key: each
-            for each in registry.extensions(request.namespace)
-            if request.name in ("", each.key.name)
-        }
-        for key in [key for key in sent if key not in present]:
-            del sent[key]
-            reason = registry.ended.get(key, "DEREGISTERED")
-            removed = pb.RemovedExtension(namespace=key.namespace, name=key.name, reason=reason)
-            await _write(writer, pb.WatchExtensionsResponse(removed=removed))
-        for key, extension in present.items():
-            is_news = sent.get(key) != extension.uid or extension.registry_version > since
-            # One that ended during a write is said to be removed in the next round.
-            if is_news and not extension.ended:
-                sent[key] = extension.uid
-                message = extension_message(extension, registry)
-                await _write(writer, pb.WatchExtensionsResponse(extension=message))
-
-    async def _say_synced(self, writer: Writer) -> None:
-        synced = pb.ExtensionsSynced(time=to_timestamp(self._wall_clock()))
-        await _write(writer, pb.WatchExtensionsResponse(synced=synced))
-
-
-async def _write(writer: Writer, message: pb.WatchExtensionsResponse) -> None:
-    await writer.write(message.SerializeToString())
+    def _admit(self) -> None:
+        if self._registry.is_draining:
+            raise ServiceDrainingError
+        if self._stream_count >= self._settings.max_extension_watches:
+            raise LimitExceededError(
+                "WatchExtensions streams",
+                f"{self._stream_count} are open and no more are allowed; share streams, or raise "
+                "the setting max_extension_watches",
+                setting="max_extension_watches",
+            )
 
 
 def _check_scope(namespace: str, name: str) -> None:

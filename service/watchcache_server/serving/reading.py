@@ -42,6 +42,7 @@ from watchcache_server.serving.conversion import (
     to_timestamp,
     view_of,
 )
+from watchcache_server.serving.unwatched import elsewhere, instead_of
 from watchcache_server.serving.wire import object_field
 
 __all__ = ["Reading", "page_size_of"]
@@ -188,11 +189,12 @@ def _missing(
     holders = [source for source in sources if _lets_through(source, key)] or nameless
     informers = extension.informers_of(holders)
     if not informers:
-        return NotSyncedError(
-            what,
-            f"extension {extension.key} does not watch it; add it to the spec",
-            is_transient=False,
-        )
+        every = extension.store.sources(Filter())
+        hint = elsewhere(every, cluster, key.group, key.resource, key.namespace)
+        if not hint:
+            hint = f"add it to the spec; {instead_of(every, [(key.group, key.resource)])}"
+        told = f"extension {extension.key} does not watch it; {hint}"
+        return NotSyncedError(what, told, is_transient=False)
     if any(source.has_place(key.namespace, key.name) for source in holders):
         return ObjectNotFoundError(f"{what}: there is none")
     if all(source.is_synced for source in holders):
@@ -225,9 +227,10 @@ def _require_synced(extension: Extension, sources: list[Source], wanted: Filter)
     if informers:
         raise _not_synced(what, informers[0])
     if wanted != Filter() or extension.informers:
+        hint = instead_of(extension.store.sources(Filter()), wanted.resources)
         raise NotSyncedError(
             what,
-            "nothing that the filter lets through is watched; see the spec",
+            f"nothing that the filter lets through is watched; {hint}",
             is_transient=False,
         )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
+import os
 import re
 import socket
 import ssl
@@ -108,7 +110,7 @@ class GrpcServer:
             else:
                 port = self._server.add_secure_port(address, credentials)
         except RuntimeError as error:
-            raise _cannot_bind(address) from error
+            raise _cannot_bind(address, _why_not(address)) from error
         if address.startswith("unix:"):
             return address
         return f"{address.rpartition(':')[0]}:{port}"
@@ -185,13 +187,37 @@ def _remove_stale_socket(path: Path) -> None:
         except ConnectionRefusedError:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise _cannot_bind(f"unix:{path}") from error
+            raise _cannot_bind(f"unix:{path}", error) from error
         else:
-            raise _cannot_bind(f"unix:{path}")
+            raise _cannot_bind(f"unix:{path}", OSError(errno.EADDRINUSE, ""))
 
 
-def _cannot_bind(address: str) -> SettingsError:
+def _why_not(address: str) -> OSError:
+    """Try to bind an address that gRPC could not, which keeps the reason to itself."""
+    host, _, port = address.rpartition(":")
+    try:
+        if address.startswith("unix:"):
+            path = address.removeprefix("unix:")
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                probe.bind(path)
+            Path(path).unlink(missing_ok=True)
+        else:
+            socket.create_server(
+                (host.strip("[]"), int(port)),
+                family=socket.AF_INET6 if host.startswith("[") else socket.AF_INET,
+            ).close()
+    except OSError as error:
+        return error
+    return OSError(errno.EADDRINUSE, "")
+
+
+def _cannot_bind(address: str, error: OSError) -> SettingsError:
+    """Tell why an address cannot be bound, and what to do about it."""
+    mend = {
+        errno.EADDRINUSE: "stop what uses it, or choose another",
+        errno.ENOENT: "make the folder, or choose another",
+    }.get(error.errno or 0, "choose another")
+    why = os.strerror(error.errno) if error.errno else str(error)
     return SettingsError(
-        f"address {address!r} cannot be bound: it is in use, or not of this machine; stop what "
-        "uses it, or choose another in the setting listen"
+        f"address {address!r} cannot be bound: {why}; {mend} in the setting listen"
     )

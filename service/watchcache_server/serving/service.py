@@ -11,15 +11,20 @@ from google.protobuf.message import Message
 
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.clusters.registry import ClusterRegistry
-from watchcache_server.extensions.extension import Extension
+from watchcache_server.extensions.extension import Clock, Extension
 from watchcache_server.extensions.registry import ExtensionRegistry
-from watchcache_server.model.errors import ExtensionNotFoundError
+from watchcache_server.model.errors import (
+    ExtensionNotFoundError,
+    FieldViolation,
+    InvalidRequestError,
+)
 from watchcache_server.observability.reporting import Reporter
 from watchcache_server.serving.boundary import Boundary
-from watchcache_server.serving.conversion import extension_key, extension_spec, seconds_of
+from watchcache_server.serving.conversion import extension_key, registration_of
 from watchcache_server.serving.describing import cluster_messages, extension_message
 from watchcache_server.serving.listing import ExtensionListing
 from watchcache_server.serving.reading import Reading
+from watchcache_server.serving.spec_reader import SpecReader
 from watchcache_server.serving.watching import Watching
 from watchcache_server.serving.writing import Writer
 from watchcache_server.settings import Settings
@@ -45,19 +50,17 @@ class WatchCacheService:
         clusters: ClusterRegistry,
         settings: Settings,
         reporter: Reporter,
-        wall_clock: Callable[[], float],
+        clock: Clock,
     ) -> None:
         self._registry = registry
         self._clusters = clusters
-        self._settings = settings
-        self._wall_clock = wall_clock
+        self._clock = clock
+        self._specs = SpecReader(
+            settings, default_cluster=clusters.default, known_clusters=lambda: clusters.names
+        )
         self._boundary = Boundary(reporter)
         self._reading = Reading(registry, clusters.default)
-        self._listing = ExtensionListing(
-            registry,
-            stalled_seconds=settings.stalled_write_seconds,
-            wall_clock=wall_clock,
-        )
+        self.listing = ExtensionListing(registry, settings=settings, reporter=reporter, clock=clock)
         self.watching = Watching(registry=registry, settings=settings, reporter=reporter)
         registry.when_dropped(self.watching.forget)
 
@@ -69,12 +72,12 @@ class WatchCacheService:
             "GetObject": (self._get_object, pb.GetObjectRequest),
             "ListObjects": (self._reading.list, pb.ListObjectsRequest),
             "GetExtension": (self._get_extension, pb.GetExtensionRequest),
-            "ListExtensions": (self._listing.list, pb.ListExtensionsRequest),
+            "ListExtensions": (self.listing.list, pb.ListExtensionsRequest),
             "ListClusters": (self._list_clusters, pb.ListClustersRequest),
         }
         streams: dict[str, tuple[Callable[[Any, Writer], Awaitable[None]], type[Message]]] = {
             "Watch": (self.watching.serve, pb.WatchRequest),
-            "WatchExtensions": (self._listing.watch, pb.WatchExtensionsRequest),
+            "WatchExtensions": (self.listing.watch, pb.WatchExtensionsRequest),
         }
         handlers = {
             **{name: self._boundary.unary(name, *method) for name, method in unary.items()},
@@ -86,15 +89,19 @@ class WatchCacheService:
         """Wait until no RPC runs, but no longer than so many seconds."""
         await self._boundary.wait_idle(seconds)
 
+    def close(self) -> None:
+        """Free what it holds, once no RPC runs."""
+        self._specs.close()
+
     async def _register(self, request: pb.RegisterRequest) -> pb.RegisterResponse:
-        key = extension_key(request.namespace, request.name)
-        wait = seconds_of("wait", request.wait) if request.HasField("wait") else 0.0
-        spec = await extension_spec(
-            key,
-            request.spec,
-            settings=self._settings,
-            default_cluster=self._clusters.default,
-        )
+        key, wait, violations = registration_of(request)
+        if not request.HasField("spec"):
+            told = (
+                "is required, since an empty one closes every informer; send what to watch, or an "
+                "ExtensionSpec without a watch_set to close them all"
+            )
+            raise InvalidRequestError([*violations, FieldViolation("spec", told)])
+        spec = await self._specs.read(key, request.spec, violations)
         registered = await self._registry.register(key, spec, request.spec)
         extension = registered.extension
         with self._registry.in_use(extension):
@@ -128,5 +135,5 @@ class WatchCacheService:
 
     async def _list_clusters(self, _: pb.ListClustersRequest) -> pb.ListClustersResponse:
         return pb.ListClustersResponse(
-            clusters=cluster_messages(self._clusters, self._registry, self._wall_clock())
+            clusters=cluster_messages(self._clusters, self._registry, self._clock.wall())
         )

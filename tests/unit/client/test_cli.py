@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -334,7 +335,7 @@ async def test_errors_are_told_without_a_traceback(service: FakeService, run: Co
         Fault(grpc.StatusCode.NOT_FOUND, "EXTENSION_NOT_FOUND", "team-a/shop is not registered")
     ]
     assert await run("register", "team-a/shop", "-w", "pods") == (
-        1,
+        2,
         "",
         "error: the request breaks a rule:\n  spec.ttl: is too short\n  name: is no DNS label\n",
     )
@@ -361,11 +362,30 @@ async def test_nobody_there_is_an_error_like_any_other() -> None:
 
 
 async def test_wrong_use_exits_with_two(service: FakeService, run: Command) -> None:
-    """As every command does."""
-    for arguments in (("stauts",), ("watch",), ("status", "-o", "xml")):
+    """As every command does: whether the parser finds out, the client or the service."""
+    for arguments in (
+        ("stauts",),
+        ("watch",),
+        ("status", "-o", "xml"),
+        ("status", "shop"),
+        ("status", "--address", "host:port"),
+        ("status", "--ca-file", "/nonexistent"),
+        ("register", "team-a/shop", "-w", "pods", "--ttl", "soon"),
+        ("register", "team-a/shop", "-w", "pods", "--wait", "long"),
+        ("register", "team-a/shop", "-w", "pods", "--projection", "half"),
+        ("register", "team-a/shop", "--content", "/nonexistent"),
+        ("completion", "cmd"),
+    ):
         result = await run(*arguments)
-        assert result.code == 2
+        assert result.code == 2, arguments
         assert "Traceback" not in result.errors
+    assert service.requests == []
+
+
+async def test_the_version_is_printed(service: FakeService, run: Command) -> None:
+    """It is that of the distribution, and no service is asked."""
+    assert await run("--version") == (0, f"watchcache {version('watchcache')}\n", "")
+    assert service.requests == []
 
 
 async def test_a_spec_file_that_cannot_be_used_is_wrong_use(
@@ -390,6 +410,7 @@ async def test_completion_is_printed(service: FakeService, run: Command, shell: 
     result = await run("completion", shell)
     assert result.code == 0
     assert "_WATCHCACHE_COMPLETE=" in result.output
+    assert "_WATCHCACHE_COMPLETE" not in os.environ
 
 
 async def test_the_printed_script_completes() -> None:

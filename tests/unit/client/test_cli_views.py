@@ -156,12 +156,15 @@ def test_clusters_are_shown_with_what_is_wrong() -> None:
         informer_count=3,
         last_contact_time=_ago(7.2),
     )
-    edge = extension_pb2.Cluster(name="edge", server="https://edge", message="no route")
+    edge = extension_pb2.Cluster(
+        name="edge", server="https://edge", message="no route", tls_problem="no CA in /ca.crt"
+    )
     assert _plain(cluster_lines(map(Cluster.from_message, (hub, edge)))) == [
         "CLUSTER        SERVER        REACHABLE  VERSION  INFORMERS  CONTACT",
         "hub (default)  https://hub   yes        v1.36.0  3          7s",
         "edge           https://edge  no         -        0          -",
         "edge: no route",
+        "edge: no CA in /ca.crt; those before stay in use",
     ]
 
 

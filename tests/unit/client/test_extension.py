@@ -182,6 +182,37 @@ async def test_extensions_are_watched(service: FakeService, connection: Connecti
     assert (request.namespace, request.name) == ("team-a", "shop")
 
 
+async def test_a_spec_that_is_left_out_is_the_one_before(
+    service: FakeService, connection: Connection
+) -> None:
+    """A stream sends it once for each generation; of another extension nothing is made up."""
+
+    def told(uid: str, account: str = "", name: str = "shop") -> Any:
+        spec = extension_pb2.ExtensionSpec(service_account=account) if account else None
+        extension = extension_pb2.Extension(namespace="team-a", name=name, uid=uid, spec=spec)
+        return service_pb2.WatchExtensionsResponse(extension=extension)
+
+    gone = service_pb2.WatchExtensionsResponse(removed={"namespace": "team-a", "name": "shop"})
+    service.answers["WatchExtensions"] = [
+        told("1", "one"),
+        told("7", "other", name="cart"),
+        told("1"),
+        told("1", "two"),
+        told("1"),
+        told("2"),
+        told("1"),
+        gone,
+        told("1"),
+    ]
+    changes = connection.watch_extensions()
+    found = [await anext(changes) for _ in range(9)]
+    statuses = [each for each in found if isinstance(each, watchcache.ExtensionStatus)]
+    accounts = [each.spec.service_account for each in statuses]
+    assert accounts == ["one", "other", "one", "two", "two", "", "two", ""]
+    assert all(each.spec == each.raw.spec for each in statuses)
+    await changes.aclose()
+
+
 async def test_clusters_are_listed(service: FakeService, connection: Connection) -> None:
     """With their addresses, and why one is not reachable."""
     message = extension_pb2.Cluster(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from aiohttp import web
 
 from tests.controlplane.credentials import Credentials
 from tests.unit.kubernetes.api_double import ApiDouble, serve
-from tests.unit.kubernetes.clock import Clock
+from tests.unit.kubernetes.clock import Clock, Recorder
 from watchcache_server.clusters.cluster import Cluster, ClusterOptions
 from watchcache_server.clusters.errors import ClusterConfigError
 from watchcache_server.clusters.loading import ConnectionConfig
@@ -225,6 +226,32 @@ async def test_unusable_material_names_the_cluster(pki: Credentials) -> None:
     config = ConnectionConfig(url="https://x:1", tls=TlsMaterial(ca_data=b"nonsense"))
     with pytest.raises(ClusterConfigError, match="cluster dev: the CA in"):
         Cluster("dev", config)
+
+
+async def test_a_rotated_ca_that_cannot_be_used_is_reported_once_and_shown(
+    api: ApiDouble, pki: Credentials, tmp_path: Path
+) -> None:
+    """The CA before it goes on being trusted, so that nothing else would show the mistake."""
+    clock, heard = Clock(), Recorder()
+    ca = tmp_path / "ca.crt"
+    shutil.copy(pki.ca_file, ca)
+    config = ConnectionConfig(url=api.url, tls=TlsMaterial(ca_file=ca), token="t")
+    cluster = Cluster("dev", config, clock=clock, reporter=heard)
+    assert (await cluster.probe()).tls_problem == ""
+    ca.write_text("half written")
+    for _ in range(3):
+        clock.advance(10)
+        assert (await seen(cluster, as_account=True))["authorization"] == "Bearer sa"
+        status = await cluster.probe()
+        assert status.is_reachable
+        assert str(ca) in status.tls_problem
+    shutil.copy(pki.ca_file, ca)
+    clock.advance(10)
+    await seen(cluster, as_account=True)
+    assert (await cluster.probe()).tls_problem == ""
+    told = [event for event in heard.heard if event[0] == "tls"]
+    assert [(name, bool(problem)) for _, name, problem in told] == [("dev", True), ("dev", False)]
+    await cluster.close()
 
 
 async def test_plain_http_works_for_a_local_proxy(pki: Credentials) -> None:

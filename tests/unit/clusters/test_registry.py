@@ -140,8 +140,8 @@ async def test_opening_connects_to_nothing(kubeconfig: Path) -> None:
     await registry.close()
 
 
-async def test_probing_asks_all_and_fails_for_none(pki: Credentials, tmp_path: Path) -> None:
-    """One cluster that is down hides no other."""
+async def test_a_cluster_that_is_down_hides_no_other(pki: Credentials, tmp_path: Path) -> None:
+    """Each is known by its own answers."""
     async with serve(pki) as api:
         api.answer("/version", {"gitVersion": "v1.36.3"})
         trust = {"certificate-authority": str(pki.ca_file)}
@@ -149,7 +149,9 @@ async def test_probing_asks_all_and_fails_for_none(pki: Credentials, tmp_path: P
         down = {"server": "https://127.0.0.1:1", **trust}
         write(tmp_path / "down", document(cluster=down, context="down"))
         registry = await open_clusters([f"{up}", f"{tmp_path}/down"])
-        found = {status.name: status.is_reachable for status in await registry.probe()}
+        for name in registry.names:
+            await registry.get(name).probe()
+        found = {status.name: status.is_reachable for status in registry.statuses()}
         assert found == {"dev": True, "down": False}
         await registry.close()
 

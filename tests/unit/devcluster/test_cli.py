@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ class TestFault:
         assert json.loads(answer.output) == {"number": 1, "stays": True}
         await fault(kubeconfig, "cut", "--lasting", "--clean")
         assert (await fault(kubeconfig, "remove", "--number", "1")).output == "removed fault 1\n"
-        assert (await fault(kubeconfig, "clear")).output == "cleared 1 faults\n"
+        assert (await fault(kubeconfig, "clear")).output == "cleared 1 fault\n"
         assert devcluster.faults.active() == []
         gone = await fault(kubeconfig, "remove", "--number", "1")
         assert gone.exit_code == 1
@@ -108,21 +109,24 @@ class TestFault:
             (["bogus"], "choose one of"),
             (["expire-tokens"], "NAMESPACE/NAME"),
             (["list", "-o", "xml"], "choose json or table"),
+            (["remove"], "say which"),
+            (["reset", "--percent", "0"], "percent is 0"),
+            (["status", "--code", "200"], "code is 200"),
+            (["error", "--times", "0"], "times is 0"),
+            (["delay", "--seconds", "-1"], "--seconds"),
         ],
     )
-    async def test_a_wrong_call_is_2(
-        self, kubeconfig: Path, arguments: list[str], message: str
-    ) -> None:
-        """The message says what would be right."""
-        answer = await fault(kubeconfig, *arguments)
+    async def test_a_wrong_call_is_2(self, arguments: list[str], message: str) -> None:
+        """The message says what would be right, whether or not a cluster runs."""
+        answer = await fault(Path("/nonexistent"), *arguments)
         assert answer.exit_code == 2
         assert message in answer.output
 
     async def test_a_refusal_is_1(self, kubeconfig: Path) -> None:
         """What the cluster refuses is said in its words."""
-        answer = await fault(kubeconfig, "reset", "--percent", "0")
+        answer = await fault(kubeconfig, "remove", "--number", "7")
         assert answer.exit_code == 1
-        assert "percent is 0" in answer.output
+        assert "7" in answer.output
 
     async def test_no_cluster_is_1(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without a kubeconfig the message says how to get one."""
@@ -149,8 +153,21 @@ class TestRemote:
         assert find_kubeconfig(None, {}) == usual
         named = tmp_path / "named"
         named.touch()
-        assert find_kubeconfig(None, {"KUBECONFIG": f"absent{os.pathsep}{named}"}) == named
+        assert find_kubeconfig(None, {"KUBECONFIG": str(named)}) == named
+        assert find_kubeconfig(None, {"KUBECONFIG": f"{named}{os.pathsep}{usual}"}) == named
         assert find_kubeconfig(usual, {"KUBECONFIG": str(named)}) == usual
+
+    @pytest.mark.parametrize("place", ["absent", f"absent{os.pathsep}.devcluster/kubeconfig"])
+    def test_a_kubeconfig_that_is_gone_is_not_replaced_by_another(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    ) -> None:
+        """Trouble meant for a cluster that was stopped strikes no other one."""
+        monkeypatch.chdir(tmp_path)
+        for folder in (".demo", ".devcluster"):
+            Path(folder).mkdir()
+            Path(folder, "kubeconfig").touch()
+        with pytest.raises(RemoteError, match="KUBECONFIG names absent, and there is no such file"):
+            find_kubeconfig(None, {"KUBECONFIG": place})
 
     @pytest.mark.parametrize("text", ["", "a: [", "users: []", "current-context: x"])
     def test_another_kubeconfig_is_refused(self, tmp_path: Path, text: str) -> None:
@@ -205,7 +222,7 @@ class TestServe:
         process = await serve(tmp_path, "--dir", ".demo", "--load", "shop.yaml")
         try:
             lines = await read_until(process.stdout, "Ctrl-C")
-            assert lines[0] == "loaded       1 objects from shop.yaml"
+            assert lines[0] == "loaded       1 object from shop.yaml"
             path = tmp_path / ".demo" / "kubeconfig"
             server = yaml.safe_load(path.read_text())["clusters"][0]["cluster"]["server"]
             assert f"dev cluster  {server} (simulated)" in lines
@@ -235,12 +252,19 @@ class TestServe:
         if text is not None:
             path.write_text(text)
         answer = await run("serve", "--dir", str(tmp_path / "d"), "--load", str(path))
-        assert answer.exit_code == 1
+        assert answer.exit_code == 2
         assert message in answer.output
         assert not (tmp_path / "d").exists()
 
     async def test_a_port_in_use_ends_it(self, devcluster: DevCluster, tmp_path: Path) -> None:
         """The message says how to take another one."""
         answer = await run("serve", "--dir", str(tmp_path), "--port", str(devcluster.port))
-        assert answer.exit_code == 1
+        assert answer.exit_code == 2
         assert "choose another with --port" in answer.output
+
+
+async def test_the_version_is_printed() -> None:
+    """It is that of the distribution."""
+    answer = await run("--version")
+    told = f"watchcache-devcluster {version('watchcache-devcluster')}\n"
+    assert (answer.exit_code, answer.output) == (0, told)

@@ -56,6 +56,15 @@ class TestFaultSet:
         assert [len(faults.strike(LIST)) for _ in range(3)] == [1, 1, 0]
         assert faults.active() == []
 
+    def test_running_watches_can_be_looked_at(self) -> None:
+        """From when they begin until they end."""
+        faults, stream = FaultSet(), Recorder(WATCH)
+        assert faults.running() == []
+        faults.register(stream)
+        assert faults.running() == [WATCH]
+        faults.unregister(stream)
+        assert faults.running() == []
+
     def test_running_watches_are_struck_at_once(self) -> None:
         """A fault on streams strikes those that run, and by default no later ones."""
         faults = FaultSet()

@@ -11,8 +11,11 @@ import pytest
 from tests.unit.extensions.world import KEY, only, pods, running, settle, state_of, sync
 from tests.unit.kubernetes.informer_double import added
 from watchcache_server.extensions.informer import Informer
+from watchcache_server.informer.backoff import BackoffSettings
 from watchcache_server.informer.reflector import Reflector
+from watchcache_server.informer.reflector_settings import ReflectorSettings
 from watchcache_server.kubernetes.informer_runner import InformerRunner
+from watchcache_server.kubernetes.verification import VerificationLimits
 from watchcache_server.model.specs import ExtensionKey
 from watchcache_server.model.states import SourceState
 
@@ -140,3 +143,35 @@ async def test_a_trainer_is_asked_for_what_is_due(monkeypatch: pytest.MonkeyPatc
         extension = (await world.register(pods("team-a"))).extension
         extension.training_due(only(extension))
         assert asked == [only(extension)]
+
+
+async def test_how_informers_wait_and_ask_is_set() -> None:
+    """Each figure that an operator may want to change reaches the informers; the rest is usual."""
+    async with running(
+        watch_timeout_seconds=6,
+        initial_events_seconds=7,
+        list_page_size=8,
+        forbidden_grace_seconds=9,
+        first_backoff_seconds=1,
+        longest_backoff_seconds=2,
+        recheck_seconds=3,
+        unauthenticated_recheck_seconds=4,
+        bad_request_recheck_seconds=5,
+        max_concurrent_verifications=10,
+        verification_seconds=11,
+    ) as world:
+        host = world.registry._host
+        assert host._reflector_settings == ReflectorSettings(
+            watch_seconds=6,
+            initial_idle_seconds=7,
+            page_items=8,
+            forbidden_grace_seconds=9,
+            backoff=BackoffSettings(first_seconds=1, longest_seconds=2),
+            probe_seconds=3,
+            unauthenticated_seconds=4,
+            bad_request_seconds=5,
+        )
+        assert host._verification == VerificationLimits(parallel=10, answer_seconds=11)
+    async with running() as world:
+        assert world.registry._host._reflector_settings == ReflectorSettings()
+        assert world.registry._host._verification == VerificationLimits()

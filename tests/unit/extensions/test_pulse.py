@@ -53,7 +53,7 @@ async def test_a_wait_ends_with_its_time() -> None:
     started = asyncio.get_running_loop().time()
     assert not await pulse.wait(3.0)
     assert asyncio.get_running_loop().time() - started == pytest.approx(3.0)
-    assert pulse.waiting_count == 0
+    assert not pulse._waiters
 
 
 async def test_a_cancelled_wait_leaves_nothing_behind() -> None:
@@ -61,11 +61,11 @@ async def test_a_cancelled_wait_leaves_nothing_behind() -> None:
     pulse = Pulse(100)
     waiter = asyncio.ensure_future(pulse.wait(60))
     await asyncio.sleep(0)
-    assert pulse.waiting_count == 1
+    assert len(pulse._waiters) == 1
     waiter.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiter
-    assert pulse.waiting_count == 0
+    assert not pulse._waiters
 
 
 async def test_an_end_wakes_everybody_whatever_the_rate() -> None:

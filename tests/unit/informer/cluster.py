@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tests.items import item
+from tests.unit.model.selector_oracle import selects
 from watchcache_server.informer.entries import flat_labels
 from watchcache_server.informer.objects import Delta, Item, Remove, Upsert
 from watchcache_server.informer.source import Source, Unverified
@@ -96,7 +97,7 @@ class SimulatedInformer:
         return (
             thing is not None
             and self.source.spec.namespace in ("", thing.namespace)
-            and self._selector.matches(flat_labels(thing.labels, Texts()))
+            and selects(self._selector, flat_labels(thing.labels, Texts()))
         )
 
     def _form(self, thing: Item) -> Item:

@@ -40,7 +40,7 @@ from watchcache_server.informer.effects import (
     Watch,
 )
 from watchcache_server.informer.errors import DataError
-from watchcache_server.informer.inputs import Answer, Failure, NotServed, TokenProblem
+from watchcache_server.informer.inputs import Answer, Failure, NotServed, Overlapping, TokenProblem
 from watchcache_server.informer.objects import Item, Upsert
 from watchcache_server.informer.reflector import Reflector
 from watchcache_server.informer.reflector_settings import ReflectorSettings
@@ -198,7 +198,7 @@ class Shell:
         """Start and sync: two objects at version 10, and the watch goes on."""
         return self.start().sync(added("a", "3"), added("b", "7"))
 
-    def discovered(self, found: ServedResource | NotServed = PODS) -> Shell:
+    def discovered(self, found: ServedResource | NotServed | Overlapping = PODS) -> Shell:
         """Answer a Discover."""
         assert isinstance(self.request, Discover)
         return self._answer(self.reflector.on_discovered(found, now=self.now, jitter=self.jitter))
@@ -269,10 +269,6 @@ class Shell:
     def reopen(self) -> Shell:
         """Ask for the watch to be opened again."""
         return self._perform(self.reflector.reopen(now=self.now, jitter=self.jitter))
-
-    def poke(self) -> Shell:
-        """Ask to try again now."""
-        return self._perform(self.reflector.poke(now=self.now, jitter=self.jitter))
 
     def stop(self) -> Shell:
         """Stop."""

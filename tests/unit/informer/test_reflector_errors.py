@@ -243,19 +243,6 @@ def test_messages_name_the_thing_and_cut_what_was_said() -> None:
     )
 
 
-def test_a_poke_ends_a_wait() -> None:
-    """Someone knows that it is worth trying now."""
-    shell = reconnecting().answer(400)
-    assert shell.poke().watch.resource_version == "10"
-    assert shell.poke().effects == [], "while it is asked, there is nothing to hurry"
-
-
-def test_a_poke_opens_a_running_watch_again() -> None:
-    """Which checks its right."""
-    shell = Shell().live().poke()
-    assert shell.watch.resource_version == "10"
-
-
 def test_figures_are_settings() -> None:
     """The named settings are what counts."""
     settings = ReflectorSettings(backoff=BackoffSettings(first_seconds=0.1))
@@ -286,7 +273,7 @@ def test_a_stop_is_the_end(shell: Shell) -> None:
     assert reflector.on_timer(**moment) == []
     assert reflector.stop(**moment) == []
     assert reflector.start(**moment) == []
-    assert reflector.poke(**moment) == []
+    assert reflector.reopen(**moment) == []
     assert reflector.on_opened(**moment) == []
     assert reflector.on_eof(**moment) == []
     assert reflector.on_events([modified("a", "4")], **moment) == []

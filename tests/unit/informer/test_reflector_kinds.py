@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.informer.shell import PODS, Shell, added, error
 from watchcache_server.informer.effects import Discover, Purge, Watch
-from watchcache_server.informer.inputs import NotServed
+from watchcache_server.informer.inputs import NotServed, Overlapping
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.states import LeftReason, SourceState
 
@@ -166,3 +166,11 @@ def test_an_unreachable_server_is_not_a_gone_kind() -> None:
     """Once nobody answers, nothing is known of the kind."""
     shell = Shell().started().discovered(NotServed()).retry().failure("refused")
     assert shell.state is SourceState.UNREACHABLE
+
+
+def test_a_resource_that_another_entry_watches_has_a_reason_of_its_own() -> None:
+    """The cluster serves it; it is the spec that names it twice. Looked at again by itself."""
+    shell = Shell().started().discovered(Overlapping(message="pods is named as Pod too"))
+    assert (shell.state, shell.reason) == (SourceState.GONE, "OVERLAPPING_WATCHES")
+    assert "pods is named as Pod too" in shell.message
+    assert shell.retry().discovered().watch.send_initial_events

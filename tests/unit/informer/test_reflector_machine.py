@@ -28,6 +28,7 @@ from watchcache_server.informer.decoding import Broken, WatchEvent
 from watchcache_server.informer.effects import (
     Apply,
     CommitSync,
+    Count,
     Discover,
     List,
     Purge,
@@ -42,7 +43,7 @@ from watchcache_server.informer.errors import (
     TruncatedListError,
     UnexpectedError,
 )
-from watchcache_server.informer.inputs import NotServed, TokenProblem
+from watchcache_server.informer.inputs import NotServed, Overlapping, TokenProblem
 from watchcache_server.informer.statuses import StatusFields
 from watchcache_server.informer.timers import Deadline
 from watchcache_server.model.states import LeftReason, SourceState
@@ -75,6 +76,7 @@ _FOUND = st.sampled_from(
         PODS,
         PODS,
         NotServed(),
+        Overlapping(message="named twice"),
         msgspec.structs.replace(PODS, version="v2"),
         msgspec.structs.replace(PODS, verbs=frozenset({"list"})),
         msgspec.structs.replace(PODS, is_namespaced=False),
@@ -118,7 +120,7 @@ class ReflectorMachine(RuleBasedStateMachine):
             assert LeftReason.KIND_GONE not in purges, "only discovery takes a kind away"
         for effect in shell.effects:
             if isinstance(effect, CommitSync):
-                if effect.is_rewound:
+                if Count("rewound", "newer_known") in shell.effects:
                     assert int(effect.resource_version) < int(self.floor), "a rewind is one"
                     self.floor = ""
                 self.check_version(effect.resource_version)
@@ -323,9 +325,9 @@ class ReflectorMachine(RuleBasedStateMachine):
             self.after(is_progress=False)
 
     @rule()
-    def poke(self) -> None:
-        """Someone asks it to try now."""
-        self.shell.poke()
+    def reopen(self) -> None:
+        """Someone asks for the watch to be opened again."""
+        self.shell.reopen()
         self.after(is_progress=True)
 
     # Promises

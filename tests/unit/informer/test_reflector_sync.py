@@ -462,7 +462,8 @@ def test_the_newest_state_is_older_only_if_the_storage_was_rewound() -> None:
     shell.answer(410)
     assert shell.request == List(limit=500)
     shell.items(item("c", "2")).listed("4")
-    assert CommitSync(resource_version="4", is_rewound=True) in shell.effects
+    assert CommitSync(resource_version="4") in shell.effects
+    assert ("rewound", "newer_known") in shell.counts()
     assert shell.watch.resource_version == "4"
     assert shell.store == {"c": "2"}
 

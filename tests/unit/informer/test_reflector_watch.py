@@ -422,7 +422,8 @@ def test_a_server_behind_the_position_was_rewound() -> None:
     assert shell.state is SourceState.STALE
     assert ("relist", "rewound") in shell.counts()
     shell.sync(added("x", "4"), version="5")
-    assert CommitSync(resource_version="5", is_rewound=True) in shell.effects
+    assert CommitSync(resource_version="5") in shell.effects
+    assert ("rewound", "newer_known") in shell.counts()
     assert shell.store == {"x": "4"}
 
 

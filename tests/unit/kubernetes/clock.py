@@ -52,3 +52,6 @@ class Recorder(SilentReporter):
 
     def credentials_refreshed(self, cluster: str, source: str, outcome: str) -> None:
         self.heard.append((source, outcome))
+
+    def tls_changed(self, cluster: str, problem: str) -> None:
+        self.heard.append(("tls", cluster, problem))

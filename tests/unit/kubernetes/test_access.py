@@ -70,17 +70,6 @@ async def test_a_401_without_other_credentials_is_not_repeated(api: ApiDouble) -
     assert api.asked("/ping") == 1
 
 
-async def test_a_stream_refreshes_what_it_was_sent_with(api: ApiDouble) -> None:
-    """The rejected header goes along, so that a late 401 does not discard a new token."""
-    api.refuse("/ping", 401)
-    rotating = Rotating()
-    access = ApiAccess(api.transport(), rotating, identity="me")
-    async with await access.open(PING) as response:
-        rotating.number = 7
-        await access.refresh(response)
-    assert rotating.rejected == ["Bearer t1"]
-
-
 async def test_without_credentials_nothing_is_sent(api: ApiDouble) -> None:
     """A request that should carry a token never goes out without one."""
     rotating = Rotating()
@@ -141,14 +130,34 @@ ERRORS: dict[str, tuple[bytes, dict[str, str], dict[str, Any]]] = {
     "a Status that says when to come back": (
         b'{"kind":"Status","reason":"TooManyRequests","details":{"retryAfterSeconds":3}}',
         {"Retry-After": "9"},
-        {"text": "", "retry_after_seconds": 3},
+        {"text": "", "retry_after_seconds": 9},
+    ),
+    "a Status that says to come back later": (
+        b'{"kind":"Status","reason":"TooManyRequests","details":{"retryAfterSeconds":30}}',
+        {"Retry-After": "9"},
+        {"text": "", "retry_after_seconds": 30},
     ),
     "a header that says so": (b"slow down", {"Retry-After": "9"}, {"retry_after_seconds": 9.0}),
     "a header with a date": (
         b"slow down",
+        {
+            "Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT",
+            "Date": "Wed, 21 Oct 2015 07:27:30 GMT",
+        },
+        {"retry_after_seconds": 30.0},
+    ),
+    "a header with a date, of a server that does not say its own": (
+        b"slow down",
         {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"},
         {"retry_after_seconds": None},
     ),
+    "a message in more than one line": (
+        b'{"kind":"Status","message":"no\\nmore"}',
+        {},
+        {"text": "no more"},
+    ),
+    "part of a Status": (b'{"message":"secret"}', {}, {"text": ""}),
+    "a text in quotes": (b'"secret"', {}, {"text": ""}),
     "no Status": (b'{"kind":"Pod","message":"secret"}', {}, {"text": "", "status_reason": ""}),
     "not even JSON": (b"<html>secret</html>", {}, {"text": ""}),
     "not even text": (b"\xff\xfe", {}, {"text": ""}),

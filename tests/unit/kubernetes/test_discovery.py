@@ -13,7 +13,7 @@ from aiohttp import web
 
 from tests.unit.kubernetes.api_double import ApiDouble
 from tests.unit.kubernetes.clock import Clock, Recorder
-from tests.unit.kubernetes.discovery_documents import DEPLOYMENTS, USUAL, Kind, Version
+from tests.unit.kubernetes.discovery_documents import USUAL, Kind, Version
 from tests.unit.kubernetes.discovery_documents import Served as Documents
 from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.answers import Answer
@@ -86,7 +86,7 @@ async def test_one_reading_serves_many_questions(
 
 async def test_both_aggregated_versions_are_asked_for(discovery: Discovery, api: ApiDouble) -> None:
     """v2, v2beta1 for older servers, and plain JSON for those without."""
-    await discovery.refresh()
+    await discovery.resolve("", "v1", "pods")
     accept = api.requests[0].headers["Accept"].split(",")
     assert [part for part in accept if "v=v2;" in part]
     assert [part for part in accept if "v=v2beta1;" in part]
@@ -242,8 +242,6 @@ async def test_a_failed_reading_is_never_a_missing_kind(
     assert isinstance(found, DiscoveryFailed)
     assert isinstance(found.error, kind)
     assert "cluster dev" in str(found.error)
-    with pytest.raises(kind):
-        await discovery.refresh()
 
 
 async def test_a_server_that_is_down_is_a_failure(clock: Clock, api: ApiDouble) -> None:
@@ -276,7 +274,7 @@ async def test_a_group_that_is_down_disturbs_no_other(
     """An aggregated API whose server is away keeps what was known, and is doubtful in the rest."""
     metrics = Version("metrics.k8s.io", "v1beta1", (Kind("pods", "PodMetrics"),))
     publish(api, [*USUAL, metrics], is_legacy=is_legacy)
-    await discovery.refresh()
+    await discovery.resolve("", "v1", "pods")
     if is_legacy:
         api.refuse("/apis/metrics.k8s.io/v1beta1", 503)
     else:
@@ -318,7 +316,7 @@ async def test_kinds_that_vanish_while_the_server_starts_are_doubted(
 ) -> None:
     """A restarted API server publishes its CRDs last: they are not gone."""
     publish(api, [*USUAL, WIDGETS])
-    await discovery.refresh()
+    await discovery.resolve("", "v1", "pods")
     publish(api, USUAL)
     clock.advance(1)
     api.answer("/readyz", "no", status=500)
@@ -338,17 +336,9 @@ async def test_who_may_not_ask_for_readiness_believes(
 ) -> None:
     """A server that hides /readyz says nothing against its discovery."""
     publish(api, [*USUAL, WIDGETS])
-    await discovery.refresh()
+    await discovery.resolve("", "v1", "pods")
     publish(api, USUAL)
     clock.advance(1)
     api.refuse("/readyz", code)
     found = await discovery.resolve("example.com", "", "Widget", max_age_seconds=0)
     assert found == NotServed(())
-
-
-async def test_the_catalog_can_be_looked_at(discovery: Discovery) -> None:
-    """None before the first reading."""
-    assert discovery.catalog is None
-    await discovery.refresh()
-    assert discovery.catalog is not None
-    assert DEPLOYMENTS.resource in discovery.catalog.groups["apps"][0].names

@@ -409,6 +409,7 @@ async def test_a_resource_that_another_entry_watches_is_said(world: World) -> No
     world.start()
     await world.sink.until(SourceState.GONE)
     assert world.sink.state is not None
+    assert world.sink.state[1] == "OVERLAPPING_WATCHES"
     assert "another entry" in world.sink.state[2]
 
 

@@ -99,6 +99,42 @@ async def test_a_turn_that_comes_as_its_tenant_leaves_goes_on() -> None:
     assert not line.turns.is_busy
 
 
+async def test_a_turn_given_back_as_others_leave_goes_to_whoever_stays() -> None:
+    """Cancelled in the same moment, before any of them can act: the holder and those behind it."""
+    line = Line(1)
+    await line.stand("a", "b", "b", "c")
+    line.tasks[1].cancel()
+    line.tasks[2].cancel()
+    line.held[0].give_back()
+    await settle()
+    assert line.served == ["a", "c"]
+
+
+async def test_a_turn_given_back_as_all_others_leave_is_free() -> None:
+    """An extension that ends takes no turn along, whatever the number of its syncs in line."""
+    line = Line(1)
+    await line.stand("a", "a", "a")
+    for task in line.tasks:
+        task.cancel()
+    line.held[0].give_back()
+    await settle()
+    assert [task.cancelled() for task in line.tasks] == [False, True, True]
+    assert not line.turns.is_busy
+    await line.stand("b")
+    assert line.served == ["a", "b"]
+
+
+async def test_who_stands_behind_one_that_leaves_keeps_the_place_of_the_tenant() -> None:
+    """A turn that passes a cancelled one over goes to the next of the same tenant."""
+    line = Line(1)
+    await line.stand("a", "b", "b", "c")
+    line.tasks[1].cancel()
+    line.held[0].give_back()
+    await settle()
+    await line.serve_all()
+    assert line.served == ["a", "b", "c"]
+
+
 async def test_a_turn_that_lasts_too_long_no_longer_counts() -> None:
     """Syncs that never end hold nobody up for ever; giving such a turn back is nothing."""
     line = Line(1, counted_seconds=30.0)

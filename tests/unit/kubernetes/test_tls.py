@@ -60,7 +60,6 @@ async def test_a_client_certificate_is_shown(
             key_data=key.read_bytes(),
         )
     source = TlsSource(material)
-    assert source.has_certificate
     assert await shown_to_the_server(pki, source) == "jane"
 
 
@@ -70,7 +69,6 @@ async def test_the_bare_source_shows_no_certificate(
     """What carries ServiceAccounts' tokens has the same trust and no identity of its own."""
     material = TlsMaterial(ca_file=pki.ca_file, certificate_file=client[0], key_file=client[1])
     source = TlsSource(material.without_certificate())
-    assert not source.has_certificate
     assert await shown_to_the_server(pki, source) is None
 
 
@@ -120,12 +118,11 @@ def test_a_half_rotated_pair_keeps_the_last_good_one(
     shutil.copy(new_certificate, certificate)
     clock.advance(10)
     assert source.context() is first
-    assert source.problem is not None
     assert str(certificate) in source.problem
     shutil.copy(new_key, key)
     clock.advance(10)
     assert source.context() is not first
-    assert source.problem is None
+    assert source.problem == ""
 
 
 def test_an_absent_file_later_keeps_the_last_good_one(pki: Credentials, tmp_path: Path) -> None:
@@ -138,7 +135,33 @@ def test_an_absent_file_later_keeps_the_last_good_one(pki: Credentials, tmp_path
     ca.unlink()
     clock.advance(10)
     assert source.context() is first
-    assert "No such file" in (source.problem or "")
+    assert "No such file" in source.problem
+
+
+def test_a_problem_is_told_once_and_ends_when_the_files_are_as_before(
+    pki: Credentials, tmp_path: Path
+) -> None:
+    """Each change is told; what is put back unchanged is no problem any more."""
+    clock, told = Clock(), []
+    ca, aside = tmp_path / "ca.crt", tmp_path / "aside.crt"
+    shutil.copy(pki.ca_file, ca)
+    source = TlsSource(
+        TlsMaterial(ca_file=ca), clock=clock, changed=lambda: told.append(source.problem)
+    )
+    ca.rename(aside)
+    for _ in range(3):
+        clock.advance(10)
+        source.context()
+    ca.write_text("nonsense")
+    clock.advance(10)
+    source.context()
+    aside.rename(ca)
+    clock.advance(10)
+    source.context()
+    missing, malformed, mended = told
+    assert "No such file" in missing
+    assert "cannot be used" in malformed
+    assert mended == ""
 
 
 BAD = {

@@ -74,8 +74,8 @@ def test_failures_back_off_to_fifteen_seconds() -> None:
     for _ in range(7):
         schedule.failed(now, jitter=0.0)
         assert schedule.step(now) is Step.REFUSE
-        waits.append(schedule.retry_at - now)
-        now = schedule.retry_at
+        waits.append(schedule.renew_at - now)
+        now = schedule.renew_at
         assert schedule.step(now) is Step.REQUEST
     assert waits == [1, 2, 4, 8, 15, 15, 15]
 
@@ -85,14 +85,14 @@ def test_jitter_only_shortens_a_backoff() -> None:
     schedule = TokenSchedule()
     for _ in range(6):
         schedule.failed(0.0, jitter=0.999)
-    assert 7.5 <= schedule.retry_at <= 15.0
+    assert 7.5 <= schedule.renew_at <= 15.0
 
 
 def test_a_server_that_says_how_long_to_wait_is_obeyed() -> None:
     """Retry-After is a floor for the next try."""
     schedule = TokenSchedule()
     schedule.failed(0.0, jitter=0.5, retry_after_seconds=40.0)
-    assert schedule.retry_at == 40.0
+    assert schedule.renew_at == 40.0
 
 
 def test_success_forgets_the_failures() -> None:
@@ -102,7 +102,7 @@ def test_success_forgets_the_failures() -> None:
         schedule.failed(0.0, jitter=0.0)
     schedule.issued(10.0, 600.0, jitter=0.0)
     schedule.failed(500.0, jitter=0.0)
-    assert schedule.retry_at == 501.0
+    assert schedule.renew_at == 501.0
 
 
 def test_a_rejected_token_is_dropped() -> None:
@@ -158,7 +158,7 @@ class ScheduleMachine(RuleBasedStateMachine):
     @invariant()
     def failures_are_spaced_and_bounded(self) -> None:
         if self.failed_at is not None:
-            assert 0.5 <= self.schedule.retry_at - self.failed_at <= 15.0
+            assert 0.5 <= self.schedule._retry_at - self.failed_at <= 15.0
 
     @invariant()
     def a_step_is_always_known(self) -> None:

@@ -467,4 +467,3 @@ async def test_plain_http_needs_no_tls(pki: Credentials) -> None:
         transport = api.transport()
         async with await transport.open(PING, None) as response:
             assert response.status == 200
-        assert not transport.has_certificate

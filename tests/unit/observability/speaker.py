@@ -49,3 +49,4 @@ def tell_all(reporter: FullReporter) -> None:
     reporter.service_account_recreated("hub", "team-a", "shop")
     reporter.clock_skew_measured("hub", -42.0)
     reporter.credentials_refreshed("hub", "exec_plugin", "ok")
+    reporter.tls_changed("hub", "the CA in /etc/ca.crt cannot be used: not PEM")

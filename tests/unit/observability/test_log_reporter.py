@@ -236,3 +236,34 @@ def test_whoever_wants_every_detail_gets_it(log: Log, reporter: LogReporter) -> 
     assert {"informer synced", "informer event", "rpc handled"} <= set(log.details)
     assert {"subscriber reset", "watch stream ended, its reader took nothing"} <= set(log.texts)
     assert {"service account was recreated", "token rotated"} <= set(log.texts)
+
+
+@pytest.mark.parametrize("key", [KEY, None], ids=["Watch", "WatchExtensions"])
+def test_a_reader_that_takes_nothing_is_named_as_far_as_it_has_a_name(
+    log: Log, key: ExtensionKey | None
+) -> None:
+    """A stream of extensions belongs to none of them."""
+    LogReporter(log).stream_stalled(key)
+    [(level, _, fields)] = log.lines
+    assert level == "warning"
+    assert fields == ({} if key is None else {"extension": str(key)})
+
+
+def test_tls_files_are_told_when_they_cannot_be_used_and_when_they_can(
+    log: Log, reporter: LogReporter
+) -> None:
+    """With what is wrong; whoever reports them does so once for each change."""
+    reporter.tls_changed("hub", "the CA in /etc/ca.crt cannot be used: not PEM")
+    reporter.tls_changed("hub", "")
+    (first, _, told), (second, _, _) = log.lines
+    assert (first, second) == ("warning", "info")
+    assert told["problem"] == "the CA in /etc/ca.crt cannot be used: not PEM"
+
+
+def test_a_storage_that_was_set_back_is_told_to_all(log: Log, reporter: LogReporter) -> None:
+    """Other events of informers are details."""
+    reporter.informer_counted(SPEC, "relist", "EXPIRED")
+    reporter.informer_counted(SPEC, "rewound", "newer_known")
+    [(level, text, fields)] = log.lines
+    assert (level, text) == ("warning", "the storage of the API server was set back")
+    assert fields["cluster"] == SPEC.cluster

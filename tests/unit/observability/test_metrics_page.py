@@ -58,7 +58,7 @@ async def everything(*, extensions: int, resources: int, max_pairs: int) -> Coll
         registry.expiries[extension.key] = {"hub": 600.0}
         for informer in extension.informers.values():
             informer.contact()
-    parts: list[Any] = [registry, Clusters(hub=1.0), Streams((3, 1.0))]
+    parts: list[Any] = [registry, Clusters(hub=1.0), Streams((3, 1.0)), Streams()]
     clock = Clock(now=lambda: NOW, wall=lambda: NOW)
     collector = ServiceCollector(*parts, max_pairs=max_pairs, clock=clock)
     metrics.register(collector)

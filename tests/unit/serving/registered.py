@@ -104,6 +104,7 @@ class Clusters:
 
     def __init__(self, **ages: float | None) -> None:
         self.ages = ages or {"hub": 1.0}
+        self.tls_problems: dict[str, str] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -122,6 +123,7 @@ class Clusters:
                 version="v1.36.3",
                 contact_age_seconds=age,
                 problem="" if age is not None and age < 10 else "connection refused",
+                tls_problem=self.tls_problems.get(name, ""),
             )
             for name, age in self.ages.items()
         )

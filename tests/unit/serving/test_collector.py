@@ -21,12 +21,13 @@ class Scraped:
         self.extensions = Registry()
         self.clusters = Clusters(**ages)
         self.streams = Streams()
+        self.extension_streams = Streams()
         self.metrics = CollectorRegistry()
         self._max_pairs = max_pairs
 
     def collector(self) -> ServiceCollector:
         """Return a collector of what there is."""
-        parts: list[Any] = [self.extensions, self.clusters, self.streams]
+        parts: list[Any] = [self.extensions, self.clusters, self.streams, self.extension_streams]
         clock = Clock(now=lambda: NOW, wall=lambda: NOW)
         return ServiceCollector(*parts, max_pairs=self._max_pairs, clock=clock)
 
@@ -197,6 +198,16 @@ async def test_the_stream_furthest_behind_is_shown() -> None:
     assert found["watchcache_batch_cache_bytes"] == {(): 4096}
 
 
+async def test_streams_of_extensions_are_shown_apart() -> None:
+    """They hold no place in a history, and count under a limit of their own."""
+    scraped = Scraped()
+    scraped.streams = Streams((0, 0.0))
+    scraped.extension_streams = Streams((0, 0.0), (0, 0.0))
+    found = await scraped.collect()
+    assert found["watchcache_subscriptions"] == {(): 1}
+    assert found["watchcache_extension_watches"] == {(): 2}
+
+
 async def test_a_cluster_that_never_answered_has_no_contact_age() -> None:
     """Nothing is better than a number that means something else."""
     found = await Scraped(hub=2.0, edge=None).collect()
@@ -204,9 +215,18 @@ async def test_a_cluster_that_never_answered_has_no_contact_age() -> None:
     assert found["watchcache_cluster_contact_age_seconds"] == {("hub",): 2}
 
 
+async def test_a_certificate_that_cannot_be_used_is_shown() -> None:
+    """While the one before it still is, the cluster is reachable."""
+    scraped = Scraped(hub=2.0, edge=1.0)
+    scraped.clusters.tls_problems["hub"] = "the CA in /ca.crt cannot be used: not PEM"
+    found = await scraped.collect()
+    assert found["watchcache_cluster_tls_outdated"] == {("hub",): 1, ("edge",): 0}
+    assert found["watchcache_cluster_reachable"] == {("hub",): 1, ("edge",): 1}
+
+
 async def test_registering_reads_nothing() -> None:
     """The collector names its families without looking at a service that is still starting."""
-    parts: list[Any] = [None, None, None]
+    parts: list[Any] = [None, None, None, None]
     clock = Clock(now=lambda: NOW, wall=lambda: NOW)
     metrics = CollectorRegistry()
     metrics.register(ServiceCollector(*parts, max_pairs=1, clock=clock))

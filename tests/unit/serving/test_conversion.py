@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -17,13 +19,13 @@ from watchcache_server.model.states import Projection, View
 from watchcache_server.serving import conversion
 from watchcache_server.serving.conversion import (
     extension_key,
-    extension_spec,
     filter_of,
     seconds_of,
     to_duration,
     to_timestamp,
     view_of,
 )
+from watchcache_server.serving.spec_reader import SpecReader
 from watchcache_server.settings import Settings
 
 Spec, Item = extension_pb2.ExtensionSpec, extension_pb2.ResourceWatch
@@ -32,7 +34,8 @@ KEY = ExtensionKey("team-a", "shop")
 
 async def read(message: Any, **settings: Any) -> ExtensionSpec:
     """Read a spec."""
-    return await extension_spec(KEY, message, settings=Settings(**settings), default_cluster="hub")
+    with closing(SpecReader(Settings(**settings), default_cluster="hub")) as reader:
+        return await reader.read(KEY, message)
 
 
 def spec(*items: Any, **fields: Any) -> Any:
@@ -305,7 +308,25 @@ async def test_specs_are_read_beside_everything_else(monkeypatch: pytest.MonkeyP
         check(*arguments)
 
     monkeypatch.setattr(conversion, "_check_identity", note)
-    for _ in range(5):
-        await read(spec(Item(resource="pods")))
+    with closing(SpecReader(Settings(), default_cluster="hub")) as reader:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(5):
+                group.create_task(reader.read(KEY, spec(Item(resource="pods"))))
     assert len(threads) == 1
     assert threading.get_ident() not in threads
+
+
+async def test_a_reader_that_is_closed_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread belongs to whoever opened the reader, and ends with it."""
+    readers: list[threading.Thread] = []
+    check = conversion._check_identity
+
+    def note(*arguments: Any) -> None:
+        readers.append(threading.current_thread())
+        check(*arguments)
+
+    monkeypatch.setattr(conversion, "_check_identity", note)
+    await read(spec(Item(resource="pods")))
+    [thread] = readers
+    await asyncio.to_thread(thread.join, 60.0)
+    assert not thread.is_alive()

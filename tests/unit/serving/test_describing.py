@@ -182,6 +182,7 @@ def test_clusters_are_described_with_their_informers(world: Described) -> None:
     world.informer(cluster="edge", namespace="team-b")
     clusters: Any = Clusters(edge=None, hub=5.0)
     clusters.default = "hub"
+    clusters.tls_problems["hub"] = "the CA in /ca.crt cannot be used: not PEM"
     registry: Any = [world.extension]
     edge, hub = cluster_messages(clusters, registry, WALL)
     assert (edge.name, edge.is_default, edge.is_reachable, edge.informer_count) == (
@@ -200,3 +201,4 @@ def test_clusters_are_described_with_their_informers(world: Described) -> None:
     )
     assert hub.last_contact_time.seconds == WALL - 5.0
     assert hub.kubernetes_version == "v1.36.3"
+    assert (edge.tls_problem, hub.tls_problem) == ("", clusters.tls_problems["hub"])

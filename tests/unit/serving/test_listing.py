@@ -21,6 +21,7 @@ from watchcache_server.model.errors import (
 )
 from watchcache_server.model.specs import ExtensionKey
 from watchcache_server.serving.listing import ExtensionListing
+from watchcache_server.settings import Settings
 
 pytestmark = pytest.mark.looptime
 
@@ -34,11 +35,14 @@ SHOP, CART, OTHER = (
 class Listed:
     """A registry, what lists it, and the streams that are open."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, **settings: Any) -> None:
         self.world = world
         self.registry = world.registry
         self.listing = ExtensionListing(
-            world.registry, stalled_seconds=60.0, wall_clock=world.clock.wall
+            world.registry,
+            settings=Settings(**settings),
+            reporter=world.reporter,
+            clock=world.clock,
         )
         self.tasks: list[asyncio.Task[None]] = []
 
@@ -73,7 +77,7 @@ class Listed:
 async def listed(**settings: Any) -> AsyncIterator[Listed]:
     """Run a registry with a listing of it."""
     async with running(**settings) as world:
-        made = Listed(world)
+        made = Listed(world, **settings)
         try:
             yield made
         finally:
@@ -292,6 +296,78 @@ async def test_silence_is_broken_by_a_sign_of_life() -> None:
         began = asyncio.get_running_loop().time()
         await reader.until("synced", 3)
         assert asyncio.get_running_loop().time() - began == pytest.approx(60.0, abs=0.1)
+
+
+async def test_what_happens_elsewhere_does_not_keep_a_stream_silent() -> None:
+    """The sign of life comes by what this stream has said, not by what the service does."""
+    async with listed() as made:
+        await made.register(OTHER)
+        reader = made.watch(namespace="team-a")
+        await reader.until("synced")
+        began = asyncio.get_running_loop().time()
+        for _ in range(65):
+            await asyncio.sleep(1.0)
+            made.registry.get(OTHER).status_changed()
+        assert not reader.of("extension")
+        assert len(reader.of("synced")) == 3
+        assert asyncio.get_running_loop().time() - began == pytest.approx(65.0)
+
+
+async def test_a_spec_is_sent_once_for_each_generation() -> None:
+    """It may be large; a change of state says only what changed, and a new extension all again."""
+    async with listed() as made:
+        extension = await live(made)
+        reader = made.watch()
+        await reader.until("synced")
+        extension.status_changed()
+        await reader.until("extension", 2)
+        extension.generation += 1
+        extension.status_changed()
+        await reader.until("extension", 3)
+        extension.status_changed()
+        await reader.until("extension", 4)
+        await made.registry.deregister(SHOP)
+        await made.register(SHOP)
+        await reader.until("extension", 5)
+        told = [(each.generation, each.HasField("spec")) for each in reader.of("extension")]
+        assert told == [(1, True), (1, False), (2, True), (2, False), (1, True)]
+
+
+async def test_changes_that_come_fast_are_joined() -> None:
+    """An extension is told no more often than the setting says, and its last state is told."""
+    async with listed(extension_watch_interval_seconds=1.0) as made:
+        extension = await live(made)
+        reader = made.watch()
+        await reader.until("synced")
+        for _ in range(100):
+            await asyncio.sleep(0.05)
+            extension.status_changed()
+        extension.generation = 7
+        extension.status_changed()
+        await asyncio.sleep(2.0)
+        told = reader.of("extension")
+        assert told[-1].generation == 7
+        assert len(told) <= 8
+
+
+async def test_only_so_many_streams_may_be_open() -> None:
+    """One that has stalled counts until its reader comes back; one that ended makes room."""
+    async with listed(max_extension_watches=2) as made:
+        stuck = Reader(pb.WatchExtensionsResponse, patience=0)
+        made.watch(stuck)
+        await stuck.until_stuck()
+        await asyncio.sleep(61.0)
+        assert made.world.reporter.of("stream_stalled") == [[None]]
+        await made.watch().until("synced")
+        assert made.listing.stream_count == 2
+        made.watch()
+        error = await made.error()
+        assert isinstance(error, LimitExceededError)
+        assert error.setting == "max_extension_watches"
+        stuck.go_on()
+        await asyncio.wait([made.tasks[0]])
+        await made.watch().until("synced")
+        assert made.listing.stream_count == 2
 
 
 async def test_a_stream_ends_with_the_service() -> None:

@@ -130,21 +130,48 @@ def test_what_has_not_synced_knows_nothing(world: World, name: str) -> None:
     assert caught.value.is_transient is is_transient
 
 
-UNWATCHED: dict[str, dict[str, str]] = {
-    "another resource": {"resource": "secrets"},
-    "another group": {"group": "apps"},
-    "another namespace": {"namespace": "team-b"},
-    "another cluster": {"cluster": "edge"},
+UNWATCHED: dict[str, tuple[dict[str, str], str]] = {
+    "another resource": ({"resource": "secrets"}, "add it to the spec; it watches pods in team-a"),
+    "another group": ({"group": "apps"}, "did you mean pods?"),
+    "the singular": ({"resource": "pod"}, "did you mean pods?"),
+    "how it begins": ({"resource": "po"}, "did you mean pods?"),
+    "a short name": ({"resource": "pd"}, "did you mean pods?"),
+    "a letter too few": ({"resource": "pds"}, "did you mean pods?"),
+    "another namespace": (
+        {"namespace": "team-b"},
+        "it is watched in namespace team-a only; add its namespace to the spec",
+    ),
+    "no namespace": (
+        {"namespace": ""},
+        "it is watched in namespace team-a only; name it with its namespace",
+    ),
+    "another cluster": ({"cluster": "edge"}, "it is watched on cluster hub only; name that"),
 }
 
 
 @pytest.mark.parametrize("name", UNWATCHED)
 def test_what_is_not_watched_is_not_said_to_be_missing(world: World, name: str) -> None:
-    """Whoever takes it for a deletion would be wrong."""
+    """Whoever takes it for a deletion would be wrong. What is watched is named beside it."""
     world.live("web")
-    with pytest.raises(NotSyncedError, match="does not watch it; add it to the spec") as caught:
-        world.read(**UNWATCHED[name])
+    key, hint = UNWATCHED[name]
+    with pytest.raises(NotSyncedError, match="does not watch it; ") as caught:
+        world.read(**key)
+    assert hint in str(caught.value)
     assert not caught.value.is_transient
+
+
+def test_an_extension_that_watches_nothing_says_so(world: World) -> None:
+    """There is nothing to be near."""
+    with pytest.raises(NotSyncedError, match="add it to the spec; it watches nothing"):
+        world.read()
+
+
+def test_of_many_resources_some_are_named(world: World) -> None:
+    """A text has its limits."""
+    for number in range(12):
+        world.extension.add_informer(source_spec(f"kind{number:02}s"))
+    with pytest.raises(NotSyncedError, match=r"it watches kind00s, .*, kind09s and 2 more"):
+        world.read(resource="secrets")
 
 
 NARROW: dict[str, dict[str, Any]] = {
@@ -161,7 +188,7 @@ def test_an_extension_of_some_objects_does_not_watch_the_others(world: World, na
     informer.commit(0.0, "10")
     with pytest.raises(ObjectNotFoundError):
         world.read("web")
-    with pytest.raises(NotSyncedError, match="does not watch it"):
+    with pytest.raises(NotSyncedError, match="does not watch it; of its kind it watches some"):
         world.read("other")
 
 
@@ -352,8 +379,17 @@ async def test_an_empty_list_is_one_only_if_something_was_loaded(world: World) -
     assert caught.value.is_transient
     informer.commit(0.0, "10")
     assert not (await world.page()).objects
-    with pytest.raises(NotSyncedError, match="nothing that the filter lets through is watched"):
-        await world.page(filter=pb.Filter(namespaces=["team-b"]))
+    for wanted, hint in (
+        (pb.Filter(namespaces=["team-b"]), "it watches pods in team-a"),
+        (
+            pb.Filter(namespaces=["team-b"], resources=[pb.ResourceRef(resource="pods")]),
+            "it watches pods in team-a",
+        ),
+        (pb.Filter(resources=[pb.ResourceRef(resource="pod")]), "did you mean pods?"),
+    ):
+        with pytest.raises(NotSyncedError, match="the filter lets through is watched; ") as caught:
+            await world.page(filter=wanted)
+        assert hint in str(caught.value)
 
 
 async def test_a_page_token_goes_with_its_question(world: World) -> None:

@@ -13,7 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 from tests.unit.extensions.world import KEY, World, running, settle, sync
 from watchcache.v1alpha1 import extension_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
-from watchcache_server.model.errors import ExtensionNotFoundError
+from watchcache_server.model.errors import ExtensionNotFoundError, InvalidRequestError
 from watchcache_server.serving.service import WatchCacheService
 from watchcache_server.settings import Settings
 
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.looptime
 class Registering:
     """A service over clusters that a test answers for."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, **settings: Any) -> None:
         self.world = world
         self.service = WatchCacheService(
             registry=world.registry,
             clusters=world.clusters,
-            settings=Settings(),
+            settings=Settings(**settings),
             reporter=world.reporter,
-            wall_clock=world.clock.wall,
+            clock=world.clock,
         )
 
     async def register(self, *namespaces: str, wait: float | None = None, **spec: Any) -> Any:
@@ -60,10 +60,10 @@ class Registering:
 
 
 @asynccontextmanager
-async def registering() -> AsyncIterator[Registering]:
+async def registering(**settings: Any) -> AsyncIterator[Registering]:
     """Give a service that extensions can be registered with."""
     async with running() as world:
-        yield Registering(world)
+        yield Registering(world, **settings)
 
 
 def states(answer: Any) -> list[str]:
@@ -162,6 +162,34 @@ async def test_a_service_that_shuts_down_keeps_nobody_waiting() -> None:
         assert asyncio.get_running_loop().time() - began < 1.0
 
 
+async def test_every_broken_field_of_a_request_is_told_at_once() -> None:
+    """Its name, its wait and all of its spec; a cluster that nobody knows too."""
+    async with running("hub", "edge") as world:
+        items = [extension_pb2.ResourceWatch(resource="Not A Thing", namespaces=["UPPER"])]
+        request = pb.RegisterRequest(
+            namespace="Team",
+            name="shop",
+            wait=Duration(seconds=-1),
+            spec=extension_pb2.ExtensionSpec(
+                clusters=["hub", "mars"],
+                ttl=Duration(seconds=-1),
+                resources=extension_pb2.ResourceWatchSet(items=items),
+            ),
+        )
+        with pytest.raises(InvalidRequestError) as caught:
+            await Registering(world).service._register(request)
+        assert [each.field for each in caught.value.violations] == [
+            "namespace",
+            "wait",
+            "spec.service_account",
+            "spec.ttl",
+            "spec.resources.items[0].resource",
+            "spec.resources.items[0].namespaces[0]",
+            "spec.clusters[1]",
+        ]
+        assert caught.value.reason == "INVALID_REQUEST"
+
+
 async def test_what_is_registered_can_be_asked_for() -> None:
     """As it was answered; and deregistered, once."""
     async with registering() as made:
@@ -174,3 +202,15 @@ async def test_what_is_registered_can_be_asked_for() -> None:
         assert (first.existed, second.existed) == (True, False)
         with pytest.raises(ExtensionNotFoundError):
             await made.service._get_extension(pb.GetExtensionRequest(**key))
+
+
+@pytest.mark.parametrize("identity", ["service-account", "caller"])
+async def test_a_register_without_a_spec_is_refused(identity: str) -> None:
+    """A spec that was forgotten is no empty one, which would close every informer."""
+    async with registering(identity=identity) as made:
+        with pytest.raises(InvalidRequestError) as caught:
+            await made.service._register(pb.RegisterRequest(namespace="team-a", name="shop"))
+        [violation] = caught.value.violations
+        assert violation.field == "spec"
+        assert "required" in violation.description
+        assert not list(made.world.registry)

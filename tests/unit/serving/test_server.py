@@ -78,6 +78,26 @@ async def test_it_binds_what_is_free_and_nothing_else(tmp_path: Path) -> None:
     await third.stop(0)
 
 
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        pytest.param("unix:{folder}/none/socket", "No such file.*; make the folder", id="folder"),
+        pytest.param("unix:{folder}/file/socket", "Not a directory; choose another", id="file"),
+        pytest.param("unix:{folder}/" + "x" * 120, "too long; choose another", id="long"),
+        pytest.param("unix:{folder}/file", "in use; stop what uses it", id="no socket"),
+    ],
+)
+async def test_why_an_address_cannot_be_bound_is_told(
+    tmp_path: Path, address: str, words: str
+) -> None:
+    """In the words of the operating system, with the mend."""
+    (tmp_path / "file").touch()
+    server = serve(address.format(folder=tmp_path))
+    with pytest.raises(SettingsError, match=words):
+        await server.start()
+    await server.stop(0)
+
+
 class _Stuck:
     """A health service with a watcher that takes nothing."""
 

@@ -1,21 +1,23 @@
 """The commands themselves: their options, and the calls that they make.
 
 Each command is a thin coroutine over the client. `run` is the one place where they run, `finish`
-where an error becomes a text and an exit code: 1 for an error, 2 for wrong use, and for `status`
-the state.
+where an error becomes a text and an exit code: 1 for an error, 2 for wrong use (a value that breaks
+a rule is one, whoever finds out), and for `status` the state.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 from collections.abc import Coroutine, Sequence
+from enum import StrEnum
+from importlib.metadata import version
 from types import FrameType
 from typing import Annotated, Any
 
 import typer
-from typer._completion_shared import Shells, get_completion_script
 
 from watchcache.cli.object_view import (
     Output,
@@ -47,7 +49,7 @@ from watchcache.cli.status_view import (
 from watchcache.cli.terminal import age_text, aligned, clear, show, warn, write
 from watchcache.cli.watch_view import WatchView
 from watchcache.connection import Connection, connect
-from watchcache.errors import InvalidArgumentError, WatchCacheError
+from watchcache.errors import ConnectionSettingsError, InvalidArgumentError, WatchCacheError
 from watchcache.extension import Selection
 from watchcache.keys import parse_extension_name
 from watchcache.messages import Synced
@@ -62,6 +64,38 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+_COMPLETE = "_WATCHCACHE_COMPLETE"
+_WRONG_USE = (ConnectionSettingsError, InvalidArgumentError, SpecFileError)
+
+
+class Shell(StrEnum):
+    """The shells that can complete the command."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+    POWERSHELL = "powershell"
+    PWSH = "pwsh"
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        write(f"watchcache {version('watchcache')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main_options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Take what comes before the name of a command."""
 
 
 def run(work: Coroutine[Any, Any, int]) -> None:
@@ -79,7 +113,7 @@ async def finish(work: Coroutine[Any, Any, int]) -> int:
         return await work
     except WatchCacheError as error:
         _report(error)
-        return 2 if isinstance(error, SpecFileError) else 1
+        return 2 if isinstance(error, _WRONG_USE) else 1
 
 
 async def _stoppable(work: Coroutine[Any, Any, int]) -> int:
@@ -352,14 +386,15 @@ def watch(
 
 @app.command()
 def completion(
-    shell: Annotated[Shells, typer.Argument(help="The shell to complete in.")],
+    shell: Annotated[Shell, typer.Argument(help="The shell to complete in.")],
 ) -> None:
     """Print a script with which a shell completes this command; source it."""
-    write(
-        get_completion_script(
-            prog_name="watchcache", complete_var="_WATCHCACHE_COMPLETE", shell=shell.value
-        )
-    )
+    # The variable by which the script will ask for completions asks for the script as well.
+    os.environ[_COMPLETE] = f"source_{shell}"
+    try:
+        app(prog_name="watchcache")
+    finally:
+        del os.environ[_COMPLETE]
 
 
 _HEADER = ("RESOURCE", "CLUSTER", "NAMESPACE", "NAME", "VERSION", "AGE")

@@ -115,6 +115,8 @@ def cluster_lines(clusters: Iterable[Cluster]) -> list[Text]:
         )
         if cluster.message:
             notes.append(Text(f"{cluster.name}: {cluster.message}"))
+        if cluster.tls_problem:
+            notes.append(Text(f"{cluster.name}: {cluster.tls_problem}; those before stay in use"))
     return aligned(rows) + notes
 
 

@@ -112,7 +112,8 @@ class _SourceStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SourceSta
     SOURCE_STATE_UNAUTHENTICATED: _SourceState.ValueType  # 6
     """The API server does not accept the token, or none can be had."""
     SOURCE_STATE_GONE: _SourceState.ValueType  # 7
-    """The cluster does not serve the kind, or not in that scope, or not for list and watch. Checked
+    """The cluster does not serve the kind, or not in that scope, or not for list and watch; or another
+    entry of the spec turned out to name the same resource (reason "OVERLAPPING_WATCHES"). Checked
     again by itself.
     """
     SOURCE_STATE_UNREACHABLE: _SourceState.ValueType  # 8
@@ -140,7 +141,8 @@ by itself.
 SOURCE_STATE_UNAUTHENTICATED: SourceState.ValueType  # 6
 """The API server does not accept the token, or none can be had."""
 SOURCE_STATE_GONE: SourceState.ValueType  # 7
-"""The cluster does not serve the kind, or not in that scope, or not for list and watch. Checked
+"""The cluster does not serve the kind, or not in that scope, or not for list and watch; or another
+entry of the spec turned out to name the same resource (reason "OVERLAPPING_WATCHES"). Checked
 again by itself.
 """
 SOURCE_STATE_UNREACHABLE: SourceState.ValueType  # 8
@@ -353,7 +355,9 @@ class Extension(_message.Message):
     """Number of open Watch streams."""
     @_builtins.property
     def spec(self) -> Global___ExtensionSpec:
-        """The spec as registered."""
+        """The spec as registered. WatchExtensions sends it once for each generation: where it is not set, that
+        of the message before about this extension (by uid) holds.
+        """
 
     @_builtins.property
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___SourceStatus]:
@@ -596,6 +600,7 @@ class Cluster(_message.Message):
     LAST_CONTACT_TIME_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     INFORMER_COUNT_FIELD_NUMBER: _builtins.int
+    TLS_PROBLEM_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name, as used in specs and events."""
     server: _builtins.str
@@ -610,6 +615,10 @@ class Cluster(_message.Message):
     """Why it is not reachable; empty when it is."""
     informer_count: _builtins.int
     """Number of informers running against it, over all extensions."""
+    tls_problem: _builtins.str
+    """Why a CA, client certificate or key that was replaced cannot be used; the one before it stays in use
+    meanwhile. Empty when all is well.
+    """
     @_builtins.property
     def last_contact_time(self) -> _timestamp_pb2.Timestamp:
         """When it was last heard."""
@@ -625,10 +634,11 @@ class Cluster(_message.Message):
         last_contact_time: _timestamp_pb2.Timestamp | None = ...,
         message: _builtins.str = ...,
         informer_count: _builtins.int = ...,
+        tls_problem: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["last_contact_time", b"last_contact_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["informer_count", b"informer_count", "is_default", b"is_default", "is_reachable", b"is_reachable", "kubernetes_version", b"kubernetes_version", "last_contact_time", b"last_contact_time", "message", b"message", "name", b"name", "server", b"server"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["informer_count", b"informer_count", "is_default", b"is_default", "is_reachable", b"is_reachable", "kubernetes_version", b"kubernetes_version", "last_contact_time", b"last_contact_time", "message", b"message", "name", b"name", "server", b"server", "tls_problem", b"tls_problem"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

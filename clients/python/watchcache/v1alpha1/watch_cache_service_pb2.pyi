@@ -6,8 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 
 The service. Its comments are the contract: what is promised here is tested.
 
-Errors. Every error carries google.rpc.Status details with exactly one google.rpc.ErrorInfo (domain
-"watchcache"), whose reason is stable, and more details where they help:
+Errors. Every error of the service carries google.rpc.Status details with exactly one
+google.rpc.ErrorInfo (domain "watchcache"), whose reason is stable, and more details where they help:
 
   INVALID_ARGUMENT     The request breaks a rule; BadRequest names field, rule and mend. Do not retry.
   NOT_FOUND            No such extension or object; ResourceInfo names it. Retry after registering.
@@ -19,6 +19,11 @@ Errors. Every error carries google.rpc.Status details with exactly one google.rp
   DEADLINE_EXCEEDED    The caller's own deadline passed. Retry if still wanted.
   INTERNAL             A fault of the service, logged there under the id in the message. Retry with
                        backoff.
+
+The exception are the errors of gRPC itself, which a call gets before or without this service: a
+request over the size limit (RESOURCE_EXHAUSTED), an unknown method (UNIMPLEMENTED), a connection that
+fails (UNAVAILABLE), a call that is cancelled (CANCELLED) or late (DEADLINE_EXCEEDED). They have a code
+and a text, and no details. Do not retry a request that is too large.
 """
 
 from collections import abc as _abc
@@ -81,6 +86,8 @@ class _StartModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StartMode.V
     """With a snapshot."""
     START_MODE_RESUMED: _StartMode.ValueType  # 2
     """After the resume token."""
+    START_MODE_DIFFERENCE: _StartMode.ValueType  # 3
+    """With the difference to what was uploaded: what is not told of stays as it is held."""
 
 class StartMode(_StartMode, metaclass=_StartModeEnumTypeWrapper):
     """StartMode says how a stream begins."""
@@ -91,6 +98,8 @@ START_MODE_SNAPSHOT: StartMode.ValueType  # 1
 """With a snapshot."""
 START_MODE_RESUMED: StartMode.ValueType  # 2
 """After the resume token."""
+START_MODE_DIFFERENCE: StartMode.ValueType  # 3
+"""With the difference to what was uploaded: what is not told of stays as it is held."""
 Global___StartMode: _TypeAlias = StartMode  # noqa: Y015
 
 class _ResetReason:
@@ -133,7 +142,9 @@ class RegisterRequest(_message.Message):
     """Name of the extension, a DNS subdomain."""
     @_builtins.property
     def spec(self) -> _extension_pb2.ExtensionSpec:
-        """What it wants."""
+        """What it wants. Required: without it the request is INVALID_ARGUMENT, and not taken for an empty spec,
+        which closes every informer. To close them all, send a spec whose watch_set is not set.
+        """
 
     @_builtins.property
     def wait(self) -> _duration_pb2.Duration:
@@ -315,6 +326,8 @@ class WatchRequest(_message.Message):
     VIEW_FIELD_NUMBER: _builtins.int
     RESUME_TOKEN_FIELD_NUMBER: _builtins.int
     BOOKMARK_INTERVAL_FIELD_NUMBER: _builtins.int
+    KNOWN_FIELD_NUMBER: _builtins.int
+    FAIL_ON_RESET_FIELD_NUMBER: _builtins.int
     namespace: _builtins.str
     """Namespace of the extension."""
     name: _builtins.str
@@ -324,6 +337,15 @@ class WatchRequest(_message.Message):
     resume_token: _builtins.bytes
     """Where to go on: the newest token whose messages were applied. Empty means from a snapshot. A token
     of another extension or another filter is INVALID_ARGUMENT.
+    """
+    known: _builtins.bytes
+    """Handle of UploadKnown: the receiver keeps what it holds and is told the difference. It can be used
+    once. It counts where there is no resume token, or where the token leads no further. An unknown or
+    expired one is NOT_FOUND, reason KNOWN_NOT_FOUND: upload again.
+    """
+    fail_on_reset: _builtins.bool
+    """Whether to end with OUT_OF_RANGE, reason RESUME_LOST, where the stream would say Reset. A client that
+    holds a state then uploads what it knows.
     """
     @_builtins.property
     def filter(self) -> Global___Filter:
@@ -344,10 +366,12 @@ class WatchRequest(_message.Message):
         view: _event_pb2.View.ValueType = ...,
         resume_token: _builtins.bytes = ...,
         bookmark_interval: _duration_pb2.Duration | None = ...,
+        known: _builtins.bytes = ...,
+        fail_on_reset: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["bookmark_interval", b"bookmark_interval", "filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bookmark_interval", b"bookmark_interval", "filter", b"filter", "name", b"name", "namespace", b"namespace", "resume_token", b"resume_token", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bookmark_interval", b"bookmark_interval", "fail_on_reset", b"fail_on_reset", "filter", b"filter", "known", b"known", "name", b"name", "namespace", b"namespace", "resume_token", b"resume_token", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -366,6 +390,7 @@ class WatchResponse(_message.Message):
     RESET_FIELD_NUMBER: _builtins.int
     SOURCE_STATUS_FIELD_NUMBER: _builtins.int
     DRAINING_FIELD_NUMBER: _builtins.int
+    KNOWN_GONE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def started(self) -> Global___Started:
         """The first message."""
@@ -394,6 +419,10 @@ class WatchResponse(_message.Message):
     def draining(self) -> Global___Draining:
         """The service is about to end the stream."""
 
+    @_builtins.property
+    def known_gone(self) -> Global___KnownGone:
+        """Objects of UploadKnown that are gone."""
+
     def __init__(
         self,
         *,
@@ -404,12 +433,13 @@ class WatchResponse(_message.Message):
         reset: Global___Reset | None = ...,
         source_status: _extension_pb2.SourceStatus | None = ...,
         draining: Global___Draining | None = ...,
+        known_gone: Global___KnownGone | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "bookmark", b"bookmark", "draining", b"draining", "reset", b"reset", "response", b"response", "source_status", b"source_status", "started", b"started", "synced", b"synced"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "bookmark", b"bookmark", "draining", b"draining", "known_gone", b"known_gone", "reset", b"reset", "response", b"response", "source_status", b"source_status", "started", b"started", "synced", b"synced"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "bookmark", b"bookmark", "draining", b"draining", "reset", b"reset", "response", b"response", "source_status", b"source_status", "started", b"started", "synced", b"synced"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "bookmark", b"bookmark", "draining", b"draining", "known_gone", b"known_gone", "reset", b"reset", "response", b"response", "source_status", b"source_status", "started", b"started", "synced", b"synced"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_response: _TypeAlias = _typing.Literal["started", "batch", "synced", "bookmark", "reset", "source_status", "draining"]  # noqa: Y015
+    _WhichOneofReturnType_response: _TypeAlias = _typing.Literal["started", "batch", "synced", "bookmark", "reset", "source_status", "draining", "known_gone"]  # noqa: Y015
     _WhichOneofArgType_response: _TypeAlias = _typing.Literal["response", b"response"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_response) -> _WhichOneofReturnType_response | None: ...
 
@@ -427,7 +457,9 @@ class Started(_message.Message):
     mode: Global___StartMode.ValueType
     """How it begins."""
     extension_uid: _builtins.str
-    """uid of the extension."""
+    """uid of the extension. Revisions compare only under one of them: where a resumed stream brings another
+    one, the service has restarted meanwhile.
+    """
     @_builtins.property
     def bookmark_interval(self) -> _duration_pb2.Duration:
         """The bookmark interval in force."""
@@ -533,6 +565,152 @@ class Bookmark(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Bookmark: _TypeAlias = Bookmark  # noqa: Y015
+
+@_typing.final
+class KnownGone(_message.Message):
+    """KnownGone names objects of UploadKnown that are no longer there, or no longer in view, by their ids. More
+    may come after Synced, for informers that are loaded later.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TYPE_FIELD_NUMBER: _builtins.int
+    LEFT_REASON_FIELD_NUMBER: _builtins.int
+    IDS_FIELD_NUMBER: _builtins.int
+    type: _event_pb2.EventType.ValueType
+    """DELETED or LEFT. In what state the objects ended is not known."""
+    left_reason: _event_pb2.LeftReason.ValueType
+    """Why, for LEFT."""
+    ids: _builtins.bytes
+    """Ids of 16 bytes each, as they were uploaded."""
+    def __init__(
+        self,
+        *,
+        type: _event_pb2.EventType.ValueType = ...,
+        left_reason: _event_pb2.LeftReason.ValueType = ...,
+        ids: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "left_reason", b"left_reason", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KnownGone: _TypeAlias = KnownGone  # noqa: Y015
+
+@_typing.final
+class UploadKnownRequest(_message.Message):
+    """UploadKnownRequest is one message of an upload."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    namespace: _builtins.str
+    """Namespace of the extension; in the first message."""
+    name: _builtins.str
+    """Name of the extension; in the first message."""
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___KnownObjects]:
+        """What is held. The same group may come more than once."""
+
+    def __init__(
+        self,
+        *,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+        groups: _abc.Iterable[Global___KnownObjects] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "name", b"name", "namespace", b"namespace"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UploadKnownRequest: _TypeAlias = UploadKnownRequest  # noqa: Y015
+
+@_typing.final
+class KnownObjects(_message.Message):
+    """KnownObjects are objects that are held of one resource in one namespace."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    PROJECTION_FIELD_NUMBER: _builtins.int
+    OBJECTS_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    """Cluster name."""
+    group: _builtins.str
+    """API group; empty is the core group."""
+    resource: _builtins.str
+    """Plural name."""
+    namespace: _builtins.str
+    """Namespace; empty for cluster-scoped objects."""
+    version: _builtins.str
+    """API version in which the bodies are written, as Object.version said."""
+    projection: _extension_pb2.Projection.ValueType
+    """Projection of the bodies, as SourceStatus said."""
+    objects: _builtins.bytes
+    """For each object 24 bytes: an id of 16 and a version of 8. The id is metadata.uid in binary if that
+    is a UUID in its usual form of 36 characters, else the first 16 bytes of its SHA-256. The version is
+    metadata.resourceVersion as a big-endian number if it is a decimal number below 2^64 without a
+    leading zero, else the first 8 bytes of its SHA-256.
+    """
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str = ...,
+        group: _builtins.str = ...,
+        resource: _builtins.str = ...,
+        namespace: _builtins.str = ...,
+        version: _builtins.str = ...,
+        projection: _extension_pb2.Projection.ValueType = ...,
+        objects: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "group", b"group", "namespace", b"namespace", "objects", b"objects", "projection", b"projection", "resource", b"resource", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KnownObjects: _TypeAlias = KnownObjects  # noqa: Y015
+
+@_typing.final
+class UploadKnownResponse(_message.Message):
+    """UploadKnownResponse is the answer of UploadKnown."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HANDLE_FIELD_NUMBER: _builtins.int
+    OBJECT_COUNT_FIELD_NUMBER: _builtins.int
+    EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
+    handle: _builtins.bytes
+    """For WatchRequest.known."""
+    object_count: _builtins.int
+    """How many objects were taken."""
+    @_builtins.property
+    def expires_after(self) -> _duration_pb2.Duration:
+        """How long the handle is kept for."""
+
+    def __init__(
+        self,
+        *,
+        handle: _builtins.bytes = ...,
+        object_count: _builtins.int = ...,
+        expires_after: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expires_after", b"expires_after"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_after", b"expires_after", "handle", b"handle", "object_count", b"object_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UploadKnownResponse: _TypeAlias = UploadKnownResponse  # noqa: Y015
 
 @_typing.final
 class Reset(_message.Message):
@@ -905,7 +1083,7 @@ class WatchExtensionsResponse(_message.Message):
     SYNCED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def extension(self) -> _extension_pb2.Extension:
-        """An extension in its present state."""
+        """An extension in its present state; without its spec, if that was sent before and is the same."""
 
     @_builtins.property
     def removed(self) -> Global___RemovedExtension:

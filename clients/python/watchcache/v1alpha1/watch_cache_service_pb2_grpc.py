@@ -50,6 +50,11 @@ class WatchCacheServiceStub(object):
                 request_serializer=watchcache_dot_v1alpha1_dot_watch__cache__service__pb2.WatchRequest.SerializeToString,
                 response_deserializer=watchcache_dot_v1alpha1_dot_watch__cache__service__pb2.WatchResponse.FromString,
                 _registered_method=True)
+        self.UploadKnown = channel.stream_unary(
+                '/watchcache.v1alpha1.WatchCacheService/UploadKnown',
+                request_serializer=watchcache_dot_v1alpha1_dot_watch__cache__service__pb2.UploadKnownRequest.SerializeToString,
+                response_deserializer=watchcache_dot_v1alpha1_dot_watch__cache__service__pb2.UploadKnownResponse.FromString,
+                _registered_method=True)
         self.GetObject = channel.unary_unary(
                 '/watchcache.v1alpha1.WatchCacheService/GetObject',
                 request_serializer=watchcache_dot_v1alpha1_dot_watch__cache__service__pb2.GetObjectRequest.SerializeToString,
@@ -107,8 +112,13 @@ class WatchCacheServiceServicer(object):
     def Watch(self, request, context):
         """Watch sends the objects of an extension and then every change.
 
-        A stream is: Started, then SourceStatus for each informer in view, then batches, then Synced, then
-        batches, bookmarks and source states for as long as both sides live.
+        A stream is: Started, then Reset if it was to resume and cannot, then SourceStatus for each informer
+        in view, then batches, then Synced, then batches, bookmarks and source states for as long as both
+        sides live. Source states may come between batches too.
+
+        A filter that no informer of the extension can match is no error here: its stream says Synced with an
+        empty snapshot, and sends what a later spec of the extension brings into view. ListObjects, which
+        cannot say more later, refuses such a filter.
 
         Guarantees within one stream:
         - Ordered: the events of one object arrive in the order in which its API server applied them.
@@ -122,8 +132,10 @@ class WatchCacheServiceServicer(object):
         - Resumable: a stream that is opened with a resume token goes on after the last change that the token
         covers, deletions included. Within the history every change comes. Further back, and for a
         reader that the history overtakes since it reads slowly, batches are coalesced: of all objects that
-        changed the latest state comes, and the end of those that are gone. Only beyond that the
-        stream says Reset and sends a fresh snapshot.
+        changed the latest state comes, and the end of those that are gone. The same after a restart
+        of the service, or at another replica, while the API servers remember what happened since. Only
+        beyond that the stream says Reset and sends a fresh snapshot; who holds a state already says so
+        by UploadKnown instead, and gets the difference.
         - Bookmarkable: Bookmark promises that all before it was sent.
         Over reconnects each change is delivered at least once: keep the newest token whose messages were
         applied. Until Synced a resumed stream may also say DELETED or LEFT of an object that the receiver
@@ -131,6 +143,15 @@ class WatchCacheServiceServicer(object):
 
         After Started(SNAPSHOT) and after Reset, collect the events up to Synced and then replace what was
         held by them; objects that are not among them are no longer in view, and nothing is said of why.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UploadKnown(self, request_iterator, context):
+        """UploadKnown takes what a client holds of an extension, and returns a handle for one Watch. That stream
+        sends what differs, and names what is gone, in place of a snapshot. Its first message names the
+        extension; all of them carry objects, in any order, each once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -146,7 +167,8 @@ class WatchCacheServiceServicer(object):
     def ListObjects(self, request, context):
         """ListObjects returns objects from the cache, in pages. A list over several pages is not one
         snapshot: an object that is there all the time appears exactly once, one that comes or goes meanwhile
-        at most once.
+        at most once. A filter that no informer of the extension can match is FAILED_PRECONDITION, reason
+        NOT_SYNCED: an empty answer would say that there are no such objects.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -168,7 +190,9 @@ class WatchCacheServiceServicer(object):
 
     def WatchExtensions(self, request, context):
         """WatchExtensions sends the present state of the extensions asked for, then each change of state. Fast
-        changes may be joined; the last state always arrives.
+        changes may be joined; the last state always arrives. The spec of an extension is set when the stream
+        first names the extension and when its generation has changed since; in between it is left out. A
+        stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -198,6 +222,11 @@ def add_WatchCacheServiceServicer_to_server(servicer, server):
                     servicer.Watch,
                     request_deserializer=watchcache_dot_v1alpha1_dot_watch__cache__service__pb2.WatchRequest.FromString,
                     response_serializer=watchcache_dot_v1alpha1_dot_watch__cache__service__pb2.WatchResponse.SerializeToString,
+            ),
+            'UploadKnown': grpc.stream_unary_rpc_method_handler(
+                    servicer.UploadKnown,
+                    request_deserializer=watchcache_dot_v1alpha1_dot_watch__cache__service__pb2.UploadKnownRequest.FromString,
+                    response_serializer=watchcache_dot_v1alpha1_dot_watch__cache__service__pb2.UploadKnownResponse.SerializeToString,
             ),
             'GetObject': grpc.unary_unary_rpc_method_handler(
                     servicer.GetObject,
@@ -312,6 +341,33 @@ class WatchCacheService(object):
             '/watchcache.v1alpha1.WatchCacheService/Watch',
             watchcache_dot_v1alpha1_dot_watch__cache__service__pb2.WatchRequest.SerializeToString,
             watchcache_dot_v1alpha1_dot_watch__cache__service__pb2.WatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UploadKnown(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/watchcache.v1alpha1.WatchCacheService/UploadKnown',
+            watchcache_dot_v1alpha1_dot_watch__cache__service__pb2.UploadKnownRequest.SerializeToString,
+            watchcache_dot_v1alpha1_dot_watch__cache__service__pb2.UploadKnownResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -6,8 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 
 The service. Its comments are the contract: what is promised here is tested.
 
-Errors. Every error carries google.rpc.Status details with exactly one google.rpc.ErrorInfo (domain
-"watchcache"), whose reason is stable, and more details where they help:
+Errors. Every error of the service carries google.rpc.Status details with exactly one
+google.rpc.ErrorInfo (domain "watchcache"), whose reason is stable, and more details where they help:
 
   INVALID_ARGUMENT     The request breaks a rule; BadRequest names field, rule and mend. Do not retry.
   NOT_FOUND            No such extension or object; ResourceInfo names it. Retry after registering.
@@ -19,6 +19,11 @@ Errors. Every error carries google.rpc.Status details with exactly one google.rp
   DEADLINE_EXCEEDED    The caller's own deadline passed. Retry if still wanted.
   INTERNAL             A fault of the service, logged there under the id in the message. Retry with
                        backoff.
+
+The exception are the errors of gRPC itself, which a call gets before or without this service: a
+request over the size limit (RESOURCE_EXHAUSTED), an unknown method (UNIMPLEMENTED), a connection that
+fails (UNAVAILABLE), a call that is cancelled (CANCELLED) or late (DEADLINE_EXCEEDED). They have a code
+and a text, and no details. Do not retry a request that is too large.
 """
 
 from collections import abc as _abc
@@ -64,8 +69,13 @@ class WatchCacheServiceStub:
     Watch: _grpc.UnaryStreamMultiCallable[_watch_cache_service_pb2.WatchRequest, _watch_cache_service_pb2.WatchResponse]
     """Watch sends the objects of an extension and then every change.
 
-    A stream is: Started, then SourceStatus for each informer in view, then batches, then Synced, then
-    batches, bookmarks and source states for as long as both sides live.
+    A stream is: Started, then Reset if it was to resume and cannot, then SourceStatus for each informer
+    in view, then batches, then Synced, then batches, bookmarks and source states for as long as both
+    sides live. Source states may come between batches too.
+
+    A filter that no informer of the extension can match is no error here: its stream says Synced with an
+    empty snapshot, and sends what a later spec of the extension brings into view. ListObjects, which
+    cannot say more later, refuses such a filter.
 
     Guarantees within one stream:
      - Ordered: the events of one object arrive in the order in which its API server applied them.
@@ -79,8 +89,10 @@ class WatchCacheServiceStub:
      - Resumable: a stream that is opened with a resume token goes on after the last change that the token
        covers, deletions included. Within the history every change comes. Further back, and for a
        reader that the history overtakes since it reads slowly, batches are coalesced: of all objects that
-       changed the latest state comes, and the end of those that are gone. Only beyond that the
-       stream says Reset and sends a fresh snapshot.
+       changed the latest state comes, and the end of those that are gone. The same after a restart
+       of the service, or at another replica, while the API servers remember what happened since. Only
+       beyond that the stream says Reset and sends a fresh snapshot; who holds a state already says so
+       by UploadKnown instead, and gets the difference.
      - Bookmarkable: Bookmark promises that all before it was sent.
     Over reconnects each change is delivered at least once: keep the newest token whose messages were
     applied. Until Synced a resumed stream may also say DELETED or LEFT of an object that the receiver
@@ -89,12 +101,18 @@ class WatchCacheServiceStub:
     After Started(SNAPSHOT) and after Reset, collect the events up to Synced and then replace what was
     held by them; objects that are not among them are no longer in view, and nothing is said of why.
     """
+    UploadKnown: _grpc.StreamUnaryMultiCallable[_watch_cache_service_pb2.UploadKnownRequest, _watch_cache_service_pb2.UploadKnownResponse]
+    """UploadKnown takes what a client holds of an extension, and returns a handle for one Watch. That stream
+    sends what differs, and names what is gone, in place of a snapshot. Its first message names the
+    extension; all of them carry objects, in any order, each once.
+    """
     GetObject: _grpc.UnaryUnaryMultiCallable[_watch_cache_service_pb2.GetObjectRequest, _watch_cache_service_pb2.GetObjectResponse]
     """GetObject returns one object from the cache."""
     ListObjects: _grpc.UnaryUnaryMultiCallable[_watch_cache_service_pb2.ListObjectsRequest, _watch_cache_service_pb2.ListObjectsResponse]
     """ListObjects returns objects from the cache, in pages. A list over several pages is not one
     snapshot: an object that is there all the time appears exactly once, one that comes or goes meanwhile
-    at most once.
+    at most once. A filter that no informer of the extension can match is FAILED_PRECONDITION, reason
+    NOT_SYNCED: an empty answer would say that there are no such objects.
     """
     GetExtension: _grpc.UnaryUnaryMultiCallable[_watch_cache_service_pb2.GetExtensionRequest, _watch_cache_service_pb2.GetExtensionResponse]
     """GetExtension returns an extension and the state of its informers."""
@@ -102,7 +120,9 @@ class WatchCacheServiceStub:
     """ListExtensions returns all extensions, ordered by namespace and name, in pages."""
     WatchExtensions: _grpc.UnaryStreamMultiCallable[_watch_cache_service_pb2.WatchExtensionsRequest, _watch_cache_service_pb2.WatchExtensionsResponse]
     """WatchExtensions sends the present state of the extensions asked for, then each change of state. Fast
-    changes may be joined; the last state always arrives.
+    changes may be joined; the last state always arrives. The spec of an extension is set when the stream
+    first names the extension and when its generation has changed since; in between it is left out. A
+    stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s.
     """
     ListClusters: _grpc.UnaryUnaryMultiCallable[_watch_cache_service_pb2.ListClustersRequest, _watch_cache_service_pb2.ListClustersResponse]
     """ListClusters returns the clusters that extensions can name."""
@@ -125,8 +145,13 @@ class WatchCacheServiceAsyncStub(WatchCacheServiceStub):
     Watch: _aio.UnaryStreamMultiCallable[_watch_cache_service_pb2.WatchRequest, _watch_cache_service_pb2.WatchResponse]  # type: ignore[assignment]
     """Watch sends the objects of an extension and then every change.
 
-    A stream is: Started, then SourceStatus for each informer in view, then batches, then Synced, then
-    batches, bookmarks and source states for as long as both sides live.
+    A stream is: Started, then Reset if it was to resume and cannot, then SourceStatus for each informer
+    in view, then batches, then Synced, then batches, bookmarks and source states for as long as both
+    sides live. Source states may come between batches too.
+
+    A filter that no informer of the extension can match is no error here: its stream says Synced with an
+    empty snapshot, and sends what a later spec of the extension brings into view. ListObjects, which
+    cannot say more later, refuses such a filter.
 
     Guarantees within one stream:
      - Ordered: the events of one object arrive in the order in which its API server applied them.
@@ -140,8 +165,10 @@ class WatchCacheServiceAsyncStub(WatchCacheServiceStub):
      - Resumable: a stream that is opened with a resume token goes on after the last change that the token
        covers, deletions included. Within the history every change comes. Further back, and for a
        reader that the history overtakes since it reads slowly, batches are coalesced: of all objects that
-       changed the latest state comes, and the end of those that are gone. Only beyond that the
-       stream says Reset and sends a fresh snapshot.
+       changed the latest state comes, and the end of those that are gone. The same after a restart
+       of the service, or at another replica, while the API servers remember what happened since. Only
+       beyond that the stream says Reset and sends a fresh snapshot; who holds a state already says so
+       by UploadKnown instead, and gets the difference.
      - Bookmarkable: Bookmark promises that all before it was sent.
     Over reconnects each change is delivered at least once: keep the newest token whose messages were
     applied. Until Synced a resumed stream may also say DELETED or LEFT of an object that the receiver
@@ -150,12 +177,18 @@ class WatchCacheServiceAsyncStub(WatchCacheServiceStub):
     After Started(SNAPSHOT) and after Reset, collect the events up to Synced and then replace what was
     held by them; objects that are not among them are no longer in view, and nothing is said of why.
     """
+    UploadKnown: _aio.StreamUnaryMultiCallable[_watch_cache_service_pb2.UploadKnownRequest, _watch_cache_service_pb2.UploadKnownResponse]  # type: ignore[assignment]
+    """UploadKnown takes what a client holds of an extension, and returns a handle for one Watch. That stream
+    sends what differs, and names what is gone, in place of a snapshot. Its first message names the
+    extension; all of them carry objects, in any order, each once.
+    """
     GetObject: _aio.UnaryUnaryMultiCallable[_watch_cache_service_pb2.GetObjectRequest, _watch_cache_service_pb2.GetObjectResponse]  # type: ignore[assignment]
     """GetObject returns one object from the cache."""
     ListObjects: _aio.UnaryUnaryMultiCallable[_watch_cache_service_pb2.ListObjectsRequest, _watch_cache_service_pb2.ListObjectsResponse]  # type: ignore[assignment]
     """ListObjects returns objects from the cache, in pages. A list over several pages is not one
     snapshot: an object that is there all the time appears exactly once, one that comes or goes meanwhile
-    at most once.
+    at most once. A filter that no informer of the extension can match is FAILED_PRECONDITION, reason
+    NOT_SYNCED: an empty answer would say that there are no such objects.
     """
     GetExtension: _aio.UnaryUnaryMultiCallable[_watch_cache_service_pb2.GetExtensionRequest, _watch_cache_service_pb2.GetExtensionResponse]  # type: ignore[assignment]
     """GetExtension returns an extension and the state of its informers."""
@@ -163,7 +196,9 @@ class WatchCacheServiceAsyncStub(WatchCacheServiceStub):
     """ListExtensions returns all extensions, ordered by namespace and name, in pages."""
     WatchExtensions: _aio.UnaryStreamMultiCallable[_watch_cache_service_pb2.WatchExtensionsRequest, _watch_cache_service_pb2.WatchExtensionsResponse]  # type: ignore[assignment]
     """WatchExtensions sends the present state of the extensions asked for, then each change of state. Fast
-    changes may be joined; the last state always arrives.
+    changes may be joined; the last state always arrives. The spec of an extension is set when the stream
+    first names the extension and when its generation has changed since; in between it is left out. A
+    stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s.
     """
     ListClusters: _aio.UnaryUnaryMultiCallable[_watch_cache_service_pb2.ListClustersRequest, _watch_cache_service_pb2.ListClustersResponse]  # type: ignore[assignment]
     """ListClusters returns the clusters that extensions can name."""
@@ -201,8 +236,13 @@ class WatchCacheServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_watch_cache_service_pb2.WatchResponse], _abc.AsyncIterator[_watch_cache_service_pb2.WatchResponse]]:
         """Watch sends the objects of an extension and then every change.
 
-        A stream is: Started, then SourceStatus for each informer in view, then batches, then Synced, then
-        batches, bookmarks and source states for as long as both sides live.
+        A stream is: Started, then Reset if it was to resume and cannot, then SourceStatus for each informer
+        in view, then batches, then Synced, then batches, bookmarks and source states for as long as both
+        sides live. Source states may come between batches too.
+
+        A filter that no informer of the extension can match is no error here: its stream says Synced with an
+        empty snapshot, and sends what a later spec of the extension brings into view. ListObjects, which
+        cannot say more later, refuses such a filter.
 
         Guarantees within one stream:
          - Ordered: the events of one object arrive in the order in which its API server applied them.
@@ -216,8 +256,10 @@ class WatchCacheServiceServicer(metaclass=_abc_1.ABCMeta):
          - Resumable: a stream that is opened with a resume token goes on after the last change that the token
            covers, deletions included. Within the history every change comes. Further back, and for a
            reader that the history overtakes since it reads slowly, batches are coalesced: of all objects that
-           changed the latest state comes, and the end of those that are gone. Only beyond that the
-           stream says Reset and sends a fresh snapshot.
+           changed the latest state comes, and the end of those that are gone. The same after a restart
+           of the service, or at another replica, while the API servers remember what happened since. Only
+           beyond that the stream says Reset and sends a fresh snapshot; who holds a state already says so
+           by UploadKnown instead, and gets the difference.
          - Bookmarkable: Bookmark promises that all before it was sent.
         Over reconnects each change is delivered at least once: keep the newest token whose messages were
         applied. Until Synced a resumed stream may also say DELETED or LEFT of an object that the receiver
@@ -225,6 +267,17 @@ class WatchCacheServiceServicer(metaclass=_abc_1.ABCMeta):
 
         After Started(SNAPSHOT) and after Reset, collect the events up to Synced and then replace what was
         held by them; objects that are not among them are no longer in view, and nothing is said of why.
+        """
+
+    @_abc_1.abstractmethod
+    def UploadKnown(
+        self,
+        request_iterator: _MaybeAsyncIterator[_watch_cache_service_pb2.UploadKnownRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_watch_cache_service_pb2.UploadKnownResponse, _abc.Awaitable[_watch_cache_service_pb2.UploadKnownResponse]]:
+        """UploadKnown takes what a client holds of an extension, and returns a handle for one Watch. That stream
+        sends what differs, and names what is gone, in place of a snapshot. Its first message names the
+        extension; all of them carry objects, in any order, each once.
         """
 
     @_abc_1.abstractmethod
@@ -243,7 +296,8 @@ class WatchCacheServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_watch_cache_service_pb2.ListObjectsResponse, _abc.Awaitable[_watch_cache_service_pb2.ListObjectsResponse]]:
         """ListObjects returns objects from the cache, in pages. A list over several pages is not one
         snapshot: an object that is there all the time appears exactly once, one that comes or goes meanwhile
-        at most once.
+        at most once. A filter that no informer of the extension can match is FAILED_PRECONDITION, reason
+        NOT_SYNCED: an empty answer would say that there are no such objects.
         """
 
     @_abc_1.abstractmethod
@@ -269,7 +323,9 @@ class WatchCacheServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_watch_cache_service_pb2.WatchExtensionsResponse], _abc.AsyncIterator[_watch_cache_service_pb2.WatchExtensionsResponse]]:
         """WatchExtensions sends the present state of the extensions asked for, then each change of state. Fast
-        changes may be joined; the last state always arrives.
+        changes may be joined; the last state always arrives. The spec of an extension is set when the stream
+        first names the extension and when its generation has changed since; in between it is left out. A
+        stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s.
         """
 
     @_abc_1.abstractmethod
