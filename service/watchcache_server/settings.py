@@ -241,6 +241,12 @@ class Settings:
         low=0.01,
         high=10,
     )
+    max_known_objects: int = _setting(
+        2_000_000, "Objects that clients say they hold, of all uploads under way.", low=1
+    )
+    known_seconds: float = _setting(
+        60, "How long an upload of what a client holds waits for its Watch.", low=1, high=3600
+    )
     stalled_write_seconds: float = _setting(
         60,
         "A stream whose reader takes nothing for so long is no subscription any more; the reader "

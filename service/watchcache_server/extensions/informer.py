@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from watchcache_server.extensions.recent_past import RecentPast
 from watchcache_server.extensions.status import SourceStatus
 from watchcache_server.informer.objects import Delta, Item
 from watchcache_server.informer.source import Source, Unverified
@@ -30,6 +31,8 @@ class Informer:
         self.extension = extension
         self.source = source
         self.is_stopped = False
+        #: What ended before it began; None before it was started first.
+        self.past: RecentPast | None = None
         self._clock = extension.clock
         self._started = self._clock.now()
         self.status = SourceStatus(state_time=self._clock.wall())
@@ -81,20 +84,27 @@ class Informer:
 
     def commit(self, read_at: float, resource_version: str = "") -> None:
         """End the sync: what was staged is what there is, as of `resource_version`."""
-        self.extension.store.commit(self.source, read_at, resource_version)
+        store = self.extension.store
+        store.commit(self.source, read_at, resource_version)
+        store.note_position(self.source, resource_version)
         if self.status.sync_seconds is None:
             self.status.sync_seconds = self._clock.now() - self._started
             self.extension.reporter.synced(self.spec, self.status.sync_seconds)
         self.extension.pulse.touch()
 
-    def apply(self, deltas: list[Delta], read_at: float) -> None:
-        """Apply changes of the live stream."""
+    def apply(self, deltas: list[Delta], read_at: float, resource_version: str = "") -> None:
+        """Apply changes of the live stream, by which it is at `resource_version`."""
         store = self.extension.store
         before = store.revision
         store.apply(self.source, deltas, read_at)
+        store.note_position(self.source, resource_version)
         if store.revision != before:
             self.extension.pulse.touch()
             self._consider_training()
+
+    def advance(self, resource_version: str) -> None:
+        """Take that nothing changed up to `resource_version`."""
+        self.extension.store.note_position(self.source, resource_version)
 
     def _consider_training(self) -> None:
         if self.source.is_training_due:

@@ -212,10 +212,11 @@ class InformerRunner:
         match effect:
             case Apply():
                 sink.contact()
-                sink.apply(effect.deltas, self._reader.read_at)
+                sink.apply(effect.deltas, self._reader.read_at, effect.resource_version)
                 self._verifier.look(self._served_resource())
             case Advance():
                 sink.contact()
+                sink.advance(effect.resource_version)
             case Stage():
                 sink.contact()
                 sink.stage(effect.items)

@@ -55,8 +55,12 @@ class InformerSink(Protocol):
         """End the sync, which read the objects as they were at `resource_version`."""
         ...
 
-    def apply(self, deltas: list[Delta], read_at: float) -> None:
-        """Apply changes of the live stream."""
+    def apply(self, deltas: list[Delta], read_at: float, resource_version: str) -> None:
+        """Apply changes of the live stream, by which it is at `resource_version`."""
+        ...
+
+    def advance(self, resource_version: str) -> None:
+        """Take that nothing changed up to `resource_version`."""
         ...
 
     def resolve(self, subject: Unverified, *, is_deleted: bool) -> None:

@@ -21,9 +21,11 @@ from google.rpc import error_details_pb2, status_pb2
 from watchcache_server.model.errors import (
     ExtensionNotFoundError,
     InvalidRequestError,
+    KnownNotFoundError,
     LimitExceededError,
     NotSyncedError,
     ObjectNotFoundError,
+    ResumeLostError,
     ServiceAccountGoneError,
     ServiceDrainingError,
 )
@@ -62,6 +64,11 @@ def status_of(error: Exception) -> RpcStatus | None:
         case ObjectNotFoundError():
             missing = _missing("object", "", error.description)
             return _status(grpc.StatusCode.NOT_FOUND, error, error.reason, missing)
+        case KnownNotFoundError():
+            missing = _missing("known", "", str(error))
+            return _status(grpc.StatusCode.NOT_FOUND, error, error.reason, missing)
+        case ResumeLostError():
+            return _status(grpc.StatusCode.OUT_OF_RANGE, error, error.reason, None)
         case NotSyncedError() if error.is_transient:
             return _status(grpc.StatusCode.UNAVAILABLE, error, error.reason, _retry())
         case NotSyncedError():
