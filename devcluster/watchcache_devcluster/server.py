@@ -24,19 +24,19 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
-from . import errors
-from .admin import ADMIN_PREFIX, Admin
-from .authentication import Authenticator
-from .discovery import Discovery
-from .endpoints import Call, Endpoints, Reply, in_slices
-from .errors import ApiError
-from .faults import Fault, FaultSet
-from .listing import ListOptions
-from .rbac import Authorizer, Question
-from .requests import RequestInfo
-from .storage import Storage
-from .streams import Severed, WatchResponse
-from .watches import Watch
+from watchcache_devcluster import errors
+from watchcache_devcluster.admin import ADMIN_PREFIX, Admin
+from watchcache_devcluster.authentication import Authenticator
+from watchcache_devcluster.discovery import Discovery
+from watchcache_devcluster.endpoints import Call, Endpoints, Reply, in_slices
+from watchcache_devcluster.errors import ApiError
+from watchcache_devcluster.faults import Fault, FaultSet
+from watchcache_devcluster.listing import ListOptions
+from watchcache_devcluster.rbac import Authorizer, Question
+from watchcache_devcluster.requests import RequestInfo
+from watchcache_devcluster.storage import Storage
+from watchcache_devcluster.streams import Severed, WatchResponse
+from watchcache_devcluster.watches import Watch
 
 __all__ = ["Server", "Timings"]
 
