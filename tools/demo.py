@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -193,6 +194,10 @@ def hints(serving: Serving) -> str:
 
 async def run(console: Console, *, is_endless: bool) -> None:
     """Start everything, and tell the story."""
+    told = asyncio.current_task()
+    assert told is not None
+    # Ended like that, it leaves as little behind as after Ctrl-C.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.cancel)
     async with dev_cluster() as cluster:
         kubeconfig = cluster.write_kubeconfig(FOLDER / "kubeconfig")
         await cluster.load(MANIFESTS)
@@ -230,7 +235,7 @@ def main() -> int:
     try:
         with own_folder():
             asyncio.run(run(console, is_endless=is_endless))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         console.print("\nremoved")
         return 0
     except (*FAILURES, ExceptionGroup) as error:

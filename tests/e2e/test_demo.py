@@ -154,9 +154,10 @@ def test_an_error_in_a_group_of_tasks_is_told_as_itself(
     assert capsys.readouterr().err == f"demo failed: {told}\n"
 
 
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "kill"])
 @pytest.mark.timeout(120)
-async def test_on_a_terminal_a_fault_is_shown_and_ctrl_c_removes_everything(
-    tmp_path: Path,
+async def test_on_a_terminal_a_fault_is_shown_and_the_end_removes_everything(
+    end: signal.Signals, tmp_path: Path
 ) -> None:
     """What it says to try works, and what comes of it is seen."""
     async with _on_terminal(tmp_path) as terminal:
@@ -171,7 +172,7 @@ async def test_on_a_terminal_a_fault_is_shown_and_ctrl_c_removes_everything(
         assert await fault.wait() == 0
         await terminal.read_until("broke off")
         await terminal.read_until("nothing is lost")
-        terminal.process.send_signal(signal.SIGINT)
+        terminal.process.send_signal(end)
         await terminal.read_until("removed")
         assert await terminal.process.wait() == 0
     assert _is_empty(tmp_path)
