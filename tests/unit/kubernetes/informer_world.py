@@ -27,6 +27,8 @@ from watchcache_server.kubernetes.list_memory import ListMemory
 from watchcache_server.kubernetes.sync_turns import SyncTurns
 from watchcache_server.model.states import SourceState
 
+__all__ = ["NOBODY", "World", "settle", "world"]
+
 NOBODY = ServiceAccountNotFoundError("hub", "team-a", "shop")
 _NAMESPACED = source_spec(namespace="team-a")
 
