@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import pty
@@ -15,9 +16,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import watchcache
-from tools import demo
+from tools import demo, demo_story
+from watchcache_devcluster import ApiError, DevCluster
 
 ROOT = Path(__file__).resolve().parents[2]
 _LIMIT_SECONDS = 60.0
@@ -152,6 +155,22 @@ def test_an_error_in_a_group_of_tasks_is_told_as_itself(
     monkeypatch.setattr(demo, "run", fail)
     assert demo.main() == 1
     assert capsys.readouterr().err == f"demo failed: {told}\n"
+
+
+async def test_a_deployment_that_somebody_deletes_comes_back(devcluster: DevCluster) -> None:
+    """The demo goes on making changes, whatever is tried."""
+    await devcluster.load(demo_story.MANIFESTS)
+    await devcluster.delete("deployments.apps", "web", "demo")
+    story = demo_story.Story(Console(quiet=True), devcluster, "", "", is_endless=True)
+    living = asyncio.create_task(story._live_on())
+    found = None
+    async with asyncio.timeout(_LIMIT_SECONDS):
+        while found is None:
+            await asyncio.sleep(0.1)
+            with contextlib.suppress(ApiError):
+                found = await devcluster.get("deployments.apps", "web", "demo")
+    living.cancel()
+    assert found["metadata"]["labels"]["tier"] == "silver"
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "kill"])
