@@ -171,13 +171,16 @@ async def end(process: asyncio.subprocess.Process) -> None:
 def hints(serving: Serving) -> str:
     """Return what to try from another terminal; only kubectl is not of this checkout."""
     paths = "$PWD/.venv/bin"
-    kubectl = "[dim]# appears here[/]"
+    needs = []
     if shutil.which("kubectl") is None:
         built = BuildCache(cache_root(), default_recipes()).find()
         if built is not None:
             paths += f":{built.folder}"
         else:
-            kubectl = "[dim]# appears here; no kubectl? `make controlplane` builds one[/]"
+            needs = [
+                "     export PATH=$(make -s controlplane | tail -1):$PATH  "
+                "[dim]# builds a kubectl, in minutes[/]"
+            ]
     usual = serving.address == USUAL.address
     address = "" if usual else f" WATCHCACHE_ADDRESS={serving.address}"
     lines = [
@@ -185,7 +188,8 @@ def hints(serving: Serving) -> str:
         f"     export KUBECONFIG=$PWD/{FOLDER}/kubeconfig PATH={paths}:$PATH{address}",
         "     watchcache status demo/shop           [dim]# secrets forbidden on purpose[/]",
         "     watchcache-devcluster fault reset     [dim]# cuts all streams, loses nothing[/]",
-        f"     kubectl -n demo label --overwrite deploy/web tier=gold  {kubectl}",
+        *needs,
+        "     kubectl -n demo label --overwrite deploy/web tier=gold  [dim]# appears here[/]",
         f"     curl -s http://{serving.http_address}/metrics | grep watchcache_",
         "[bold]Ctrl-C[/] removes everything.",
     ]
