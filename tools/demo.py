@@ -177,10 +177,8 @@ def hints(serving: Serving) -> str:
         if built is not None:
             paths += f":{built.folder}"
         else:
-            needs = [
-                "     export PATH=$(make -s controlplane | tail -1):$PATH  "
-                "[dim]# builds a kubectl, in minutes[/]"
-            ]
+            build = "     export PATH=$(make -s controlplane | tail -1):$PATH"
+            needs = [f"{build}  [dim]# builds a kubectl, in minutes[/]"]
     usual = serving.address == USUAL.address
     address = "" if usual else f" WATCHCACHE_ADDRESS={serving.address}"
     lines = [
