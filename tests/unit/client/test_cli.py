@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -117,53 +116,6 @@ async def test_status_follows_changes(service: FakeService, run: Command) -> Non
     service.extension = _extension("LIVE")
     result = await run("status", "team-a/shop", "--watch", "-o", "name")
     assert result.output.startswith("team-a/shop\n")
-
-
-async def test_registering_shows_what_came_of_it(
-    service: FakeService, run: Command, tmp_path: Path
-) -> None:
-    """Flags go before the file; only with --wait does the state decide the exit code."""
-    spec = tmp_path / "spec.yaml"
-    spec.write_text("name: team-a/shop\nserviceAccount: a\nttl: 10m\nwatch: [pods]\n")
-    service.extension = _extension("DEGRADED", source_status())
-    result = await run("register", "-f", str(spec), "-s", "shop", "-n", "x")
-    assert result.code == 0
-    assert result.output.startswith("created      team-a/shop\n")
-    request = service.of_type(service_pb2.RegisterRequest)[0]
-    assert request.spec.service_account == "shop"
-    assert request.spec.ttl.seconds == 600
-    assert list(request.spec.resources.items[0].namespaces) == ["x"]
-    result = await run("register", "team-a/x", "-w", "Pod", "--wait", "1s", "-o", "json")
-    assert result.code == 3
-    assert json.loads(result.output)["name"] == "x"
-
-
-@pytest.mark.parametrize("is_in_file", [False, True])
-async def test_watching_nothing_has_to_be_asked_for(
-    service: FakeService, run: Command, is_in_file: bool
-) -> None:
-    """It would stop every informer of an extension that is there."""
-    given = ("-f", "-") if is_in_file else ("team-a/shop", "-s", "shop")
-    spec = b"name: team-a/shop\nserviceAccount: shop\n"
-    result = await run("register", *given, stdin=spec)
-    assert result.code == 2
-    assert "--watch-nothing" in result.errors
-    assert service.requests == []
-    assert (await run("register", *given, "--watch-nothing", stdin=spec)).code == 0
-    request = service.of_type(service_pb2.RegisterRequest)[0]
-    assert request.spec.WhichOneof("watch_set") == "resources"
-    assert not request.spec.resources.items
-    result = await run("register", *given, "--watch-nothing", "-w", "pods", stdin=spec)
-    assert result.code == 2
-
-
-async def test_content_is_read_from_the_input(service: FakeService, run: Command) -> None:
-    """With exactly its objects if asked."""
-    arguments = ("register", "team-a/shop", "--content", "-", "--only-these-objects")
-    result = await run(*arguments, stdin=b"kind: Pod")
-    assert result.code == 0
-    content = service.of_type(service_pb2.RegisterRequest)[0].spec.content
-    assert (content.manifests, content.only_these_objects) == (b"kind: Pod", True)
 
 
 async def test_deregistering_says_whether_there_was_anything(
