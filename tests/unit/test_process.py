@@ -233,7 +233,7 @@ def test_what_hangs_does_not_keep_it_from_ending(hang: str) -> None:
 
 
 ENDING = """
-import asyncio, os, signal, sys
+import asyncio, builtins, os, signal, sys
 from watchcache_server import process
 from watchcache_server.settings import Settings
 
@@ -256,7 +256,7 @@ process.run(Settings())
     ("then", "code"),
     [
         pytest.param("os.kill(os.getpid(), signal.{number})", 130, id="after the loop"),
-        pytest.param("late = Late()", 0, id="in the last moments of the interpreter"),
+        pytest.param("builtins.late = Late()", 0, id="in the last moments of the interpreter"),
     ],
 )
 def test_a_second_signal_that_comes_late_kills_nothing(number: str, then: str, code: int) -> None:
