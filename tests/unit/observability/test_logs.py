@@ -133,7 +133,7 @@ def test_packages_that_chatter_are_heard_from_warning_on() -> None:
 
 
 def test_a_caller_that_leaves_before_its_answer_is_no_error() -> None:
-    """gRPC would tell of each with a traceback; other errors of its are told."""
+    """Each would be told by gRPC with a traceback; its other errors are told."""
     stream = io.StringIO()
     log_to(stream, log_format="json")
     log_to(stream, log_format="json")
