@@ -201,7 +201,10 @@ class Settings:
     max_extensions: int = _setting(1000, "Extensions registered at once.", low=1)
     max_sources: int = _setting(500, "Informers of one extension.", low=1)
     max_spec_bytes: int = _setting(
-        1024 * 1024, "Size of a spec, manifests included.", low=1024, high=4 * 1024 * 1024
+        1024 * 1024,
+        "Size of a spec, manifests included; also of its selectors, counted for each informer.",
+        low=1024,
+        high=4 * 1024 * 1024,
     )
     max_manifest_documents: int = _setting(
         5000, "Objects in the manifests of a spec, Lists expanded.", low=1

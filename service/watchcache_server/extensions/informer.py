@@ -60,6 +60,9 @@ class Informer:
 
     def bind(self, served: ServedResource) -> str | None:
         """Take what discovery found; return why it cannot be watched here, if so."""
+        known = self.source.served
+        if known is not None and known.resource != served.resource:
+            self._begin_with_another_source()
         other = self.extension.store.bind(self.source, served)
         if other is None:
             return None
@@ -67,6 +70,17 @@ class Informer:
             f"{served.name} is watched by another entry of the spec already, named as "
             f"{other.spec.type_name}; remove one of the two"
         )
+
+    def _begin_with_another_source(self) -> None:
+        """Let the objects go whose plural name, which is part of their keys, the kind has lost.
+
+        Whoever is still to be told something of them is told it under that name.
+        """
+        store, before = self.extension.store, self.source
+        self.source = store.add_source(before.spec)
+        self.source.is_retiring = before.is_retiring
+        store.remove_source(before, LeftReason.KIND_GONE, self._clock.now())
+        self.extension.pulse.touch()
 
     def stage(self, items: Iterable[Item]) -> None:
         """Collect objects of a sync."""

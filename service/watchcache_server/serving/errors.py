@@ -68,7 +68,9 @@ def status_of(error: Exception) -> RpcStatus | None:
             missing = _missing("known", "", str(error))
             return _status(grpc.StatusCode.NOT_FOUND, error, error.reason, missing)
         case ResumeLostError():
-            return _status(grpc.StatusCode.OUT_OF_RANGE, error, error.reason, None)
+            bad = error_details_pb2.BadRequest()
+            bad.field_violations.add(field="resume_token", description=_cut(str(error)))
+            return _status(grpc.StatusCode.OUT_OF_RANGE, error, error.reason, bad)
         case NotSyncedError() if error.is_transient:
             return _status(grpc.StatusCode.UNAVAILABLE, error, error.reason, _retry())
         case NotSyncedError():

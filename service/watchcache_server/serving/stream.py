@@ -178,7 +178,7 @@ class WatchStream:
             return False
         if not is_settled(self._extension, self._wanted):
             return False
-        if not isinstance(self._held, Known):
+        if not (isinstance(self._held, Known) and self._held.count):
             self._held = None
         self._is_synced = True
         self._has_token = self._held is None

@@ -135,7 +135,7 @@ def _group(group: pb.KnownObjects) -> KnownGroup:
         resource=group.resource,
         namespace=group.namespace,
         version=group.version,
-        projection=_PROJECTIONS.get(group.projection, Projection.FULL.value),
+        projection=_PROJECTIONS.get(group.projection, ""),
     )
 
 

@@ -233,6 +233,7 @@ class Sink:
         self.states: list[tuple[SourceState, str]] = []
         self.state: tuple[SourceState, str, str, tuple[str, ...], float | None] | None = None
         self.synced_at = ""
+        self.position = ""
         self.counted_events: list[tuple[str, str]] = []
         self.events = 0
         self.contacts = 0
@@ -272,11 +273,15 @@ class Sink:
     def commit(self, read_at: float, resource_version: str) -> None:
         self.objects, self.staged = self.staged, {}
         self.is_synced = True
-        self.synced_at = resource_version
+        self.synced_at = self.position = resource_version
 
-    def apply(self, deltas: list[Delta], read_at: float) -> None:
+    def apply(self, deltas: list[Delta], read_at: float, resource_version: str) -> None:
         for delta in deltas:
             self.objects[delta.item.name] = delta.item.resource_version
+        self.position = resource_version
+
+    def advance(self, resource_version: str) -> None:
+        self.position = resource_version
 
     def unverified(self) -> list[Unverified]:
         return list(self.doubts)
