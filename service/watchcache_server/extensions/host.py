@@ -144,7 +144,6 @@ class InformerHost:
         informer.past = RecentPast(
             informer,
             PastReader(
-                informer.source,
                 access,
                 max_event_bytes=self._settings.max_event_bytes,
                 limits=self._verification,

@@ -70,7 +70,7 @@ class RecentPast:
         if not source.is_synced:
             raise PastLostError("the informer holds nothing")
         revision = store.revision
-        ended = await self._reader.ended(version, source.position)
+        ended = await self._reader.ended(source, version, source.position)
         ends = [self._event(item, EventKind.DELETED, revision) for item in ended.deleted]
         ends += [self._event(item, EventKind.LEFT, revision) for item in ended.left]
         return Since(version, revision, tuple(ends))

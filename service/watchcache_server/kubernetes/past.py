@@ -51,24 +51,22 @@ class Ended:
 
 
 class PastReader:
-    """Reads the past of one source."""
+    """Reads the past as one identity."""
 
     def __init__(
         self,
-        source: Source,
         access: ApiAccess,
         *,
         max_event_bytes: int,
         limits: VerificationLimits,
         clock: Callable[[], float],
     ) -> None:
-        self._source = source
         self._access = access
         self._max_event_bytes = max_event_bytes
         self._limits = limits
         self._reader = SlicedReader(clock)
 
-    async def ended(self, since: str, until: str) -> Ended:
+    async def ended(self, source: Source, since: str, until: str) -> Ended:
         """Return what ended after version `since`, at least up to `until`.
 
         Raises PastLostError.
@@ -81,8 +79,8 @@ class PastReader:
         try:
             async with asyncio.timeout(_LIMIT_SECONDS):
                 while compare_versions(since, until) is Order.OLDER:
-                    since = await self._read(since, until, ends)
-                return await self._sorted(ends.values())
+                    since = await self._read(source, since, until, ends)
+                return await self._sorted(source, ends.values())
         except TimeoutError:
             raise PastLostError(
                 f"the API server did not tell of it within {_LIMIT_SECONDS:g} s"
@@ -90,9 +88,9 @@ class PastReader:
         except AccessError as error:
             raise PastLostError(str(error)) from error
 
-    async def _read(self, since: str, until: str, ends: dict[str, Item]) -> str:
+    async def _read(self, source: Source, since: str, until: str, ends: dict[str, Item]) -> str:
         """Read one watch; return the version that it came to."""
-        source, served = self._source, self._source.served
+        served = source.served
         if served is None:
             raise PastLostError("its kind is not served")
         request = watch_request(
@@ -119,10 +117,10 @@ class PastReader:
                     break
         return since
 
-    async def _sorted(self, ends: Iterable[Item]) -> Ended:
+    async def _sorted(self, source: Source, ends: Iterable[Item]) -> Ended:
         """Tell deletions from objects that only left the selector, by asking for each."""
         ended = Ended()
-        source, served = self._source, self._source.served
+        served = source.served
         if not source.spec.is_selecting or served is None:
             ended.deleted.extend(ends)
             return ended
