@@ -36,7 +36,8 @@ class Since(NamedTuple):
         return tuple(
             end
             for end in self.ends
-            if compare_versions(end.entry.resource_version, version) is not Order.OLDER
+            if compare_versions(end.entry.resource_version, version)
+            not in (Order.OLDER, Order.EQUAL)
         )
 
 

@@ -190,7 +190,7 @@ class Source:
         self._positions.append((revision, version))
         if len(self._positions) > _MOST_POSITIONS:
             # Of the older ones every second will do.
-            del self._positions[: _MOST_POSITIONS // 2 : 2]
+            del self._positions[1 : _MOST_POSITIONS // 2 : 2]
 
     def position_at(self, revision: int) -> str:
         """Return an upstream version up to which a reader at `revision` was told everything.

@@ -35,6 +35,7 @@ __all__ = ["Ended", "PastLostError", "PastReader"]
 
 # A bookmark comes two seconds before a watch ends.
 _WATCH_SECONDS: Final = 3
+_PAUSE_SECONDS: Final = 0.2
 _LIMIT_SECONDS: Final = 30.0
 
 
@@ -78,7 +79,9 @@ class PastReader:
         ends: dict[str, Item] = {}
         try:
             async with asyncio.timeout(_LIMIT_SECONDS):
+                since = await self._read(source, since, until, ends)
                 while compare_versions(since, until) is Order.OLDER:
+                    await asyncio.sleep(_PAUSE_SECONDS)
                     since = await self._read(source, since, until, ends)
                 return await self._sorted(source, ends.values())
         except TimeoutError:
