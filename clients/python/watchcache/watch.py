@@ -14,8 +14,9 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from watchcache.consistency import longest_wait_seconds
 from watchcache.errors import WatchCacheError
-from watchcache.messages import Disconnected, Message
+from watchcache.messages import Disconnected, Message, Synced
 from watchcache.progress import Retry, WatchProgress
 from watchcache.service import Service, Stream
 from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
@@ -95,6 +96,9 @@ class Watch(Generic[T]):
                 # Reading cannot go on in the same call; the next one resumes.
                 self._drop_stream()
                 raise
+            if isinstance(message, Synced):
+                # It was met: streams that go on from here are not older.
+                self._request.ClearField("consistency")
             if message is not None:
                 return message
 
@@ -124,10 +128,13 @@ class Watch(Generic[T]):
             was_away = not is_connected
 
     async def _receive(self) -> service_pb2.WatchResponse:
+        limit = self._progress.silence_limit_seconds
         if self._stream is None:
             self._request.resume_token = self._progress.resume_token
             self._stream = self._service.stream(self._service.stub.Watch, self._request)
-        return await self._stream.receive(limit_seconds=self._progress.silence_limit_seconds)
+            # It begins when it is as fresh as asked for.
+            limit += longest_wait_seconds(self._request.consistency)
+        return await self._stream.receive(limit_seconds=limit)
 
     def _fail(self, error: WatchCacheError) -> Disconnected:
         self._retry = self._progress.fail(error)

@@ -13,6 +13,7 @@ from watchcache_server.extensions.status import SourceStatus
 from watchcache_server.informer.objects import Delta, Item
 from watchcache_server.informer.source import Source, Unverified
 from watchcache_server.kubernetes.errors import CredentialsError, ServiceAccountNotFoundError
+from watchcache_server.kubernetes.freshness import Freshness
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import LeftReason, SourceState
@@ -30,6 +31,8 @@ class Informer:
         self.extension = extension
         self.source = source
         self.is_stopped = False
+        #: Who waits for it to be as fresh as they want.
+        self.freshness = Freshness(source)
         self._clock = extension.clock
         self._started = self._clock.now()
         self.status = SourceStatus(state_time=self._clock.wall())
@@ -82,19 +85,31 @@ class Informer:
     def commit(self, read_at: float, resource_version: str = "") -> None:
         """End the sync: what was staged is what there is, as of `resource_version`."""
         self.extension.store.commit(self.source, read_at, resource_version)
+        self._note_position(resource_version)
         if self.status.sync_seconds is None:
             self.status.sync_seconds = self._clock.now() - self._started
             self.extension.reporter.synced(self.spec, self.status.sync_seconds)
         self.extension.pulse.touch()
 
-    def apply(self, deltas: list[Delta], read_at: float) -> None:
-        """Apply changes of the live stream."""
+    def apply(self, deltas: list[Delta], read_at: float, resource_version: str = "") -> None:
+        """Apply changes of the live stream, which are all up to `resource_version`."""
         store = self.extension.store
         before = store.revision
         store.apply(self.source, deltas, read_at)
+        self._note_position(resource_version)
         if store.revision != before:
             self.extension.pulse.touch()
             self._consider_training()
+
+    def advance(self, resource_version: str) -> None:
+        """Note that nothing has changed up to `resource_version`."""
+        self.contact()
+        self._note_position(resource_version)
+
+    def _note_position(self, resource_version: str) -> None:
+        if resource_version:
+            self.extension.store.note_position(self.source, resource_version)
+        self.freshness.moved()
 
     def _consider_training(self) -> None:
         if self.source.is_training_due:
@@ -104,6 +119,7 @@ class Informer:
         """Say what became of an object that left an upstream selector."""
         store = self.extension.store
         store.resolve(self.source, subject, self._clock.now(), is_deleted=is_deleted)
+        self.freshness.moved()
         self.extension.pulse.touch()
 
     def purge(self, reason: LeftReason) -> None:

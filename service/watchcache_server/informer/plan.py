@@ -74,6 +74,8 @@ class Plan:
         # When the position was last confirmed by an event, a bookmark or a list.
         self.confirmed_at = float("-inf")
         self.suspects_rewind = False
+        # The watch under way, or the next one, is to bring a bookmark soon.
+        self.is_brief = False
 
     def next_request(self, now: float, jitter: float) -> tuple[Doing, Phase, Request]:
         """Return what to ask next."""
@@ -86,6 +88,8 @@ class Plan:
         silence = now - self.confirmed_at
         if self.suspects_rewind or silence >= self._settings.rewind_probe_seconds:
             return Doing.TRY_VERSION, Phase.LIST, List(limit=1)
+        if self.is_brief:
+            return Doing.WATCH, Phase.WATCH, self._watch(self._settings.brief_watch_seconds)
         return Doing.WATCH, Phase.WATCH, self._watch(self.watch_seconds(jitter))
 
     def next_page(self, continue_token: str) -> tuple[Doing, Phase, Request]:

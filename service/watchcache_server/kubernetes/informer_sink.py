@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from watchcache_server.informer.objects import Delta, Item
-from watchcache_server.informer.source import Unverified
+from watchcache_server.informer.source import Source, Unverified
 from watchcache_server.kubernetes.errors import CredentialsError
+from watchcache_server.kubernetes.freshness import Freshness
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.states import LeftReason, SourceState
 
@@ -27,6 +28,16 @@ class InformerSink(Protocol):
     @property
     def is_synced(self) -> bool:
         """Whether objects of a sync are held, be it one of an informer before this one."""
+        ...
+
+    @property
+    def source(self) -> Source:
+        """Where the objects go."""
+        ...
+
+    @property
+    def freshness(self) -> Freshness:
+        """Who waits for them to be fresh."""
         ...
 
     def unverified(self) -> list[Unverified]:
@@ -55,8 +66,12 @@ class InformerSink(Protocol):
         """End the sync, which read the objects as they were at `resource_version`."""
         ...
 
-    def apply(self, deltas: list[Delta], read_at: float) -> None:
-        """Apply changes of the live stream."""
+    def apply(self, deltas: list[Delta], read_at: float, resource_version: str) -> None:
+        """Apply changes of the live stream, which are all up to `resource_version`."""
+        ...
+
+    def advance(self, resource_version: str) -> None:
+        """Note that nothing has changed up to `resource_version`."""
         ...
 
     def resolve(self, subject: Unverified, *, is_deleted: bool) -> None:

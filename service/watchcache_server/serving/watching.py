@@ -18,7 +18,14 @@ from watchcache_server.model.errors import (
 )
 from watchcache_server.observability.reporting import Reporter
 from watchcache_server.serving.batches import BatchCache
-from watchcache_server.serving.conversion import extension_key, filter_of, seconds_of, view_of
+from watchcache_server.serving.conversion import (
+    consistency_of,
+    extension_key,
+    filter_of,
+    seconds_of,
+    view_of,
+)
+from watchcache_server.serving.fresh_reads import FreshReads
 from watchcache_server.serving.stream import Start, WatchStream
 from watchcache_server.serving.writing import PatientWriter, Writer
 from watchcache_server.settings import Settings
@@ -42,6 +49,7 @@ class Watching:
         self._batches = BatchCache(
             max_bytes=settings.batch_cache_bytes, batch_bytes=settings.batch_bytes
         )
+        self._fresh_reads = FreshReads(registry)
         self._streams: dict[WatchStream, Extension] = {}
         # Those that have stalled still take room, until their readers come back or go.
         self._open_count = 0
@@ -69,9 +77,14 @@ class Watching:
         if request.HasField("bookmark_interval"):
             interval = seconds_of("bookmark_interval", request.bookmark_interval)
             interval = min(max(interval, _SHORTEST_SECONDS), _LONGEST_SECONDS)
+        asked = consistency_of(request.consistency, self._settings.max_freshness_wait_seconds)
         extension = self._registry.get(key)
         start = _start(extension, wanted, request.resume_token)
         self._admit(extension)
+        if asked is not None:
+            await self._fresh_reads.wait_for(extension, asked, wanted)
+            start = _start(extension, wanted, request.resume_token)
+            self._admit(extension)
         stream = WatchStream(
             registry=self._registry,
             reporter=self._reporter,

@@ -14,14 +14,16 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import parse_qs
 
+from tests.items import source_spec
 from watchcache_server.informer.objects import Delta, Item
-from watchcache_server.informer.source import Unverified
+from watchcache_server.informer.source import Source, Unverified
 from watchcache_server.kubernetes.answers import Answer
 from watchcache_server.kubernetes.errors import (
     BodyCutError,
     ConnectionRefusedByServerError,
     CredentialsError,
 )
+from watchcache_server.kubernetes.freshness import Freshness
 from watchcache_server.kubernetes.requests import Request
 from watchcache_server.kubernetes.served import Resolution, Served
 from watchcache_server.model.resources import ServedResource
@@ -227,12 +229,15 @@ class Sink:
     def __init__(self) -> None:
         self.namespace = "team-a"
         self.is_synced = False
+        self.source = Source(1, source_spec(namespace="team-a"))
+        self.freshness = Freshness(self.source)
         self.conflict: str | None = None
         self.objects: dict[str, str] = {}
         self.staged: dict[str, str] = {}
         self.states: list[tuple[SourceState, str]] = []
         self.state: tuple[SourceState, str, str, tuple[str, ...], float | None] | None = None
         self.synced_at = ""
+        self.position = ""
         self.counted_events: list[tuple[str, str]] = []
         self.events = 0
         self.contacts = 0
@@ -274,9 +279,14 @@ class Sink:
         self.is_synced = True
         self.synced_at = resource_version
 
-    def apply(self, deltas: list[Delta], read_at: float) -> None:
+    def apply(self, deltas: list[Delta], read_at: float, resource_version: str) -> None:
         for delta in deltas:
             self.objects[delta.item.name] = delta.item.resource_version
+        self.position = resource_version
+
+    def advance(self, resource_version: str) -> None:
+        self.contact()
+        self.position = resource_version
 
     def unverified(self) -> list[Unverified]:
         return list(self.doubts)

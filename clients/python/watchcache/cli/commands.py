@@ -30,13 +30,17 @@ from watchcache.cli.options import (
     Address,
     CaFile,
     Clusters,
+    Consistent,
     Extension,
     Format,
+    MinResourceVersion,
     Namespaces,
     OptionalExtension,
     ResourceName,
     Resources,
     Selector,
+    Wait,
+    consistency_of,
 )
 from watchcache.cli.spec_file import SpecFileError, read_content, read_spec
 from watchcache.cli.status_view import (
@@ -286,15 +290,19 @@ def get(
         ),
     ],
     output: Format = Output.TABLE,
+    consistent: Consistent = False,
+    min_resource_version: MinResourceVersion = "",
+    wait: Wait = None,
     address: Address = None,
     ca_file: CaFile = None,
 ) -> None:
     """Read one object from the cache of an extension."""
 
     async def work() -> int:
+        fresh = consistency_of(min_resource_version, wait, is_consistent=consistent)
         async with connect(address, ca_file=ca_file) as wc:
             found = await wc.extension(extension)
-            item = await found.get(resource, key, view=view_for(output))
+            item = await found.get(resource, key, view=view_for(output), **fresh)
         if item is None:
             warn(f"error: there is no {resource} {key}; a namespaced one is NAMESPACE/NAME")
             return 1
@@ -321,16 +329,20 @@ def list_objects(
     owner: Annotated[str, typer.Option(help="Only objects owned by this uid.")] = "",
     output: Format = Output.TABLE,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="Leave out the header.")] = False,
+    consistent: Consistent = False,
+    min_resource_version: MinResourceVersion = "",
+    wait: Wait = None,
     address: Address = None,
     ca_file: CaFile = None,
 ) -> None:
     """List objects in the cache of an extension."""
 
     async def work() -> int:
+        fresh = consistency_of(min_resource_version, wait, is_consistent=consistent)
         selection = _selection(resources, namespace, cluster, selector)
         async with connect(address, ca_file=ca_file) as wc:
             found = await wc.extension(extension)
-            listing = found.list(owner_uid=owner, view=view_for(output), **selection)
+            listing = found.list(owner_uid=owner, view=view_for(output), **selection, **fresh)
             items = [item async for item in listing]
         if items:
             _warn_if_old(min(items, key=lambda item: item.freshness.is_live))
@@ -360,6 +372,9 @@ def watch(
     until_synced: Annotated[
         bool, typer.Option("--until-synced", help="End when the snapshot is complete.")
     ] = False,
+    consistent: Consistent = False,
+    min_resource_version: MinResourceVersion = "",
+    wait: Wait = None,
     address: Address = None,
     ca_file: CaFile = None,
 ) -> None:
@@ -370,11 +385,12 @@ def watch(
     """
 
     async def work() -> int:
+        fresh = consistency_of(min_resource_version, wait, is_consistent=consistent)
         selection = _selection(resources, namespace, cluster, selector)
         write_message = WatchView(output).write
         async with connect(address, ca_file=ca_file) as wc:
             found = await wc.extension(extension)
-            async with found.watch(view=view_for(output), **selection) as messages:
+            async with found.watch(view=view_for(output), **selection, **fresh) as messages:
                 async for message in messages:
                     write_message(message)
                     if until_synced and isinstance(message, Synced):

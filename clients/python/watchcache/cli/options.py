@@ -7,18 +7,23 @@ from typing import Annotated
 import typer
 
 from watchcache.cli.object_view import Output
+from watchcache.consistency import Consistency as ConsistencyOptions
 
 __all__ = [
     "Address",
     "CaFile",
     "Clusters",
+    "Consistent",
     "Extension",
     "Format",
+    "MinResourceVersion",
     "Namespaces",
     "OptionalExtension",
     "ResourceName",
     "Resources",
     "Selector",
+    "Wait",
+    "consistency_of",
 ]
 
 Extension = Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="The extension.")]
@@ -40,6 +45,21 @@ Clusters = Annotated[
     list[str] | None, typer.Option("--cluster", help="Only this cluster; repeatable.")
 ]
 Selector = Annotated[str, typer.Option("--selector", "-l", help="Label selector, as for kubectl.")]
+Consistent = Annotated[
+    bool, typer.Option("--consistent", help="As fresh as the API server is now.")
+]
+MinResourceVersion = Annotated[
+    str,
+    typer.Option(
+        "--min-resource-version",
+        metavar="VERSION",
+        help="Not older than this metadata.resourceVersion of the same resource.",
+    ),
+]
+Wait = Annotated[
+    str | None,
+    typer.Option("--wait", help='How long to wait for that; "5s" if not given.'),
+]
 Address = Annotated[
     str | None,
     typer.Option(
@@ -52,3 +72,11 @@ CaFile = Annotated[
     str | None,
     typer.Option(envvar="WATCHCACHE_CA_FILE", help="Certificates to check the service's with."),
 ]
+
+
+def consistency_of(version: str, wait: str | None, *, is_consistent: bool) -> ConsistencyOptions:
+    """Return how fresh an answer has to be."""
+    asked: ConsistencyOptions = {"min_resource_version": version, "consistent": is_consistent}
+    if wait is not None:
+        asked["wait"] = wait
+    return asked

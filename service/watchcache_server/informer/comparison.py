@@ -1,0 +1,107 @@
+"""What a list shows that a source has yet to come to.
+
+A list of the API server at some version proves that a source is as fresh when the source is at that
+version; and also, for want of any event that would tell, when both show the same objects in the
+same form. Where they differ the stream is on its way with the difference, and `look` says when the
+source has come to it.
+
+Versions are compared as `versions` says. Those that do not compare can only be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from watchcache_server.informer.entries import Entry
+from watchcache_server.informer.source import Source
+from watchcache_server.informer.versions import Order, compare_versions
+
+__all__ = ["Comparison", "Listed", "Scope", "is_at_least"]
+
+
+class Scope(NamedTuple):
+    """Objects of a source: all of them, those of a namespace, or the one of a name.
+
+    A name without a namespace is that of a cluster-scoped object.
+    """
+
+    namespace: str = ""
+    name: str = ""
+
+    def entries(self, source: Source) -> Iterator[Entry]:
+        """Yield what a source holds of it. The source may not change meanwhile."""
+        if self.name:
+            entry = source.table.get(self.namespace, self.name)
+            yield from () if entry is None else (entry,)
+        elif self.namespace:
+            for entry in source.table.after(self.namespace, ""):
+                if entry.namespace != self.namespace:
+                    return
+                yield entry
+        else:
+            yield from source.table
+
+    def is_larger(self, source: Source, count: int) -> bool:
+        """Tell whether a source holds more than so many objects of it."""
+        return next(islice(self.entries(source), count, None), None) is not None
+
+
+class Listed(NamedTuple):
+    """An object as a list shows it; without a version it is one that the list does not show."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+
+
+def is_at_least(version: str, wanted: str) -> bool:
+    """Tell whether a version of a resource is a wanted one or newer."""
+    return compare_versions(version, wanted) in (Order.EQUAL, Order.NEWER)
+
+
+class Comparison:
+    """What a source has yet to come to, of a list at `version` of the objects of a scope."""
+
+    __slots__ = ("_outstanding", "_source", "version")
+
+    def __init__(
+        self, source: Source, scope: Scope, version: str, listed: Iterable[Listed]
+    ) -> None:
+        self.version = version
+        self._source = source
+        names = source.scope.names
+        shown = {
+            (each.namespace, each.name): each
+            for each in listed
+            if not names or (each.namespace, each.name) in names
+        }
+        gone = [
+            Listed(entry.namespace, entry.name, entry.uid, "")
+            for entry in scope.entries(source)
+            if (entry.namespace, entry.name) not in shown
+        ]
+        self._outstanding = [each for each in (*shown.values(), *gone) if not self._is_met(each)]
+
+    def look(self) -> bool:
+        """Tell whether the source has come to all of it by now."""
+        self._outstanding = [each for each in self._outstanding if not self._is_met(each)]
+        return not self._outstanding
+
+    def _is_met(self, listed: Listed) -> bool:
+        entry = self._source.table.get(listed.namespace, listed.name)
+        if not listed.resource_version:
+            # One that is newer than the list came to be after it.
+            return (
+                entry is None
+                or entry.uid != listed.uid
+                or compare_versions(entry.resource_version, self.version) is Order.NEWER
+            )
+        if entry is None:
+            # It was deleted since, if the stream has come so far.
+            return is_at_least(self._source.position, listed.resource_version)
+        if entry.uid == listed.uid:
+            return is_at_least(entry.resource_version, listed.resource_version)
+        return compare_versions(entry.resource_version, listed.resource_version) is Order.NEWER
