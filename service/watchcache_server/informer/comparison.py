@@ -5,7 +5,8 @@ version; and also, for want of any event that would tell, when both show the sam
 same form. Where they differ the stream is on its way with the difference, and `look` says when the
 source has come to it.
 
-Versions are compared as `versions` says. Those that do not compare can only be equal.
+Versions are compared as `versions` says. Those that do not compare can only be equal. A difference
+that no event of the stream explains is never taken for none.
 """
 
 from __future__ import annotations
@@ -91,17 +92,13 @@ class Comparison:
         return not self._outstanding
 
     def _is_met(self, listed: Listed) -> bool:
+        """Tell whether one object is as the list shows it, or has changed since the list.
+
+        What was deleted since is told by the position alone: it is behind the list by then.
+        """
         entry = self._source.table.get(listed.namespace, listed.name)
-        if not listed.resource_version:
-            # One that is newer than the list came to be after it.
-            return (
-                entry is None
-                or entry.uid != listed.uid
-                or compare_versions(entry.resource_version, self.version) is Order.NEWER
-            )
         if entry is None:
-            # It was deleted since, if the stream has come so far.
-            return is_at_least(self._source.position, listed.resource_version)
-        if entry.uid == listed.uid:
-            return is_at_least(entry.resource_version, listed.resource_version)
-        return compare_versions(entry.resource_version, listed.resource_version) is Order.NEWER
+            return not listed.resource_version
+        if compare_versions(entry.resource_version, self.version) is Order.NEWER:
+            return True
+        return (entry.uid, entry.resource_version) == (listed.uid, listed.resource_version)

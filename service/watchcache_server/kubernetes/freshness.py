@@ -195,8 +195,7 @@ class Freshness:
 
     def restart(self) -> None:
         """Have everything asked again that somebody waits for: another prober begins."""
-        answered, self._answered = self._answered, []
-        for question in (*self._sent.values(), *answered):
+        for question in (*self._sent.values(), *self._answered):
             self.again(question)
 
     async def asked(self) -> None:
@@ -256,9 +255,11 @@ class Freshness:
         self.trouble = why
 
     def again(self, question: Question) -> None:
-        """Have a question sent again."""
+        """Have a question sent again: it failed, or its answer was of no use."""
         if self._sent.get(question.scope) is question:
             del self._sent[question.scope]
+        self._answered = [each for each in self._answered if each is not question]
+        question.comparison, question.version = None, ""
         present = self._wanted.setdefault(question.scope, question)
         if present is not question:
             for reader in question.readers:

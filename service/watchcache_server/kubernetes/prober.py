@@ -46,6 +46,9 @@ _SLICE_BYTES: Final = 128 * 1024
 _ANSWER_SECONDS: Final = (1.0, 2.0, 4.0)
 _PAUSE_SECONDS: Final = (0.1, 0.3, 1.0)
 _LOOK_SECONDS: Final = 0.1
+# About so often it is looked whether the stream has come there, before it is asked anew.
+_MOST_LOOKS: Final = 30
+_SUSPECT_SECONDS: Final = 10.0
 
 
 class Prober:
@@ -67,6 +70,7 @@ class Prober:
         self._hasten = hasten
         self._suspect = suspect
         self._failures = 0
+        self._suspected_at = float("-inf")
         self._takes_names = True
         self._is_bulky = False
 
@@ -87,10 +91,19 @@ class Prober:
             self._freshness.again(question)
             return
         self._failures = 0
-        while question.readers:
+        await self._bring_forward(question)
+
+    async def _bring_forward(self, question: Question) -> None:
+        """Have the stream come to an answer that it should have come to by itself."""
+        looks = 0
+        while question.readers and looks < _MOST_LOOKS:
             await asyncio.sleep(_LOOK_SECONDS)
             if question.is_late:
+                looks += 1
                 self._hasten()
+        if question.readers:
+            # Versions that do not compare may have passed by what was answered.
+            self._freshness.again(question)
 
     async def _attempt(self, question: Question, limit_seconds: float) -> bool:
         """Send a question; return whether it needs no other attempt."""
@@ -120,11 +133,18 @@ class Prober:
             items, page = await _read(answer, served)
             is_known = is_whole and scope == question.scope and not page.continue_token
             listed = items if is_known else None
-            if not self._freshness.answer(question, page.resource_version, listed):
-                self._suspect()
-                return False
-            return True
+            if self._freshness.answer(question, page.resource_version, listed):
+                return True
+            self._look_for_rewind()
+            return False
         return self._take_refusal(question, answer)
+
+    def _look_for_rewind(self) -> None:
+        """Have the informer look, but not all the time: some servers count in ways of their own."""
+        now = asyncio.get_running_loop().time()
+        if now - self._suspected_at >= _SUSPECT_SECONDS:
+            self._suspected_at = now
+            self._suspect()
 
     def _take_refusal(self, question: Question, answer: Answer) -> bool:
         told = str(answer.error(self._source.spec.cluster, f"list {self._source.spec.type_name}"))

@@ -193,7 +193,7 @@ class Api:
         self._exchanges.put_nowait(Exchange(request, authorization, outcome))
         return await outcome
 
-    async def call(self, request: Request) -> Answer:
+    async def call(self, request: Request, *, limit_bytes: int = 0) -> Answer:
         self.called.append(request)
         assert self.answer_call is not None, "nobody answers calls in this test"
         return await self.answer_call(request)
