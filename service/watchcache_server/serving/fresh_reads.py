@@ -7,8 +7,8 @@ meanwhile counts: an informer that is stopped is waited for no longer, one that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final
 
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.informer import Informer
@@ -53,13 +53,17 @@ class FreshReads:
         compare with theirs.
         """
         met: set[Informer] = set()
+
+        async def wait_one(informer: Informer) -> None:
+            await self._wait_one(informer, asked, scopes(informer))
+            met.add(informer)
+
         with self._registry.in_use(extension):
             try:
                 async with asyncio.timeout(asked.wait_seconds):
                     while behind := [each for each in find() if each not in met]:
-                        await self._wait_all(behind, asked, scopes)
+                        await _all(wait_one(informer) for informer in behind)
                         self._check(extension)
-                        met.update(behind)
             except TimeoutError:
                 self._check(extension)
                 late = [each for each in find() if each not in met and _is_behind(each, asked)]
@@ -87,28 +91,8 @@ class FreshReads:
         if self._registry.is_draining:
             raise ServiceDrainingError
 
-    async def _wait_all(
-        self,
-        informers: list[Informer],
-        asked: Consistency,
-        scopes: Callable[[Informer], tuple[Scope, ...]],
-    ) -> None:
-        if len(informers) == 1:
-            await self._wait_one(informers[0], asked, scopes)
-            return
-        try:
-            async with asyncio.TaskGroup() as group:
-                for informer in informers:
-                    group.create_task(self._wait_one(informer, asked, scopes))
-        except ExceptionGroup as errors:
-            # The caller is told of the first; what it mends may show the next.
-            raise errors.exceptions[0] from None
-
     async def _wait_one(
-        self,
-        informer: Informer,
-        asked: Consistency,
-        scopes: Callable[[Informer], tuple[Scope, ...]],
+        self, informer: Informer, asked: Consistency, scopes: Iterable[Scope]
     ) -> None:
         extension = informer.extension
         while not informer.is_synced:
@@ -118,10 +102,20 @@ class FreshReads:
                 raise not_synced(f"{_name(informer)} of extension {extension.key}", informer)
             await extension.pulse.wait()
         _check_version(informer, asked.min_resource_version)
-        for scope in scopes(informer):
+        for scope in scopes:
             refusal = await informer.freshness.wait(scope, asked.min_resource_version)
             if refusal:
                 raise _late(informer, asked)
+
+
+async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Do all of it at once; raise the first error."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(work)
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
 
 
 def _scopes_in(wanted: Filter, informer: Informer) -> tuple[Scope, ...]:
