@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.items import item, served, source_spec
 from watchcache_server.informer.comparison import Comparison, Listed, Scope, is_at_least
@@ -164,3 +166,70 @@ def test_a_version_is_reached_by_itself_or_a_newer_one(
 ) -> None:
     """The longer number is the greater one."""
     assert is_at_least(version, wanted) is expected
+
+
+@given(data=st.data())
+def test_nothing_else_is_ever_taken_for_the_state_of_the_list(data: st.DataObject) -> None:
+    """Whatever happened in a cluster, and in whatever portions the stream brings it.
+
+    Before the position is at the version of the list, the source has come to it exactly when it
+    holds what the list shows; and that is so when all events up to the list have come.
+    """
+    history = _history(data)
+    listed_at = data.draw(st.integers(0, len(history)), label="events before the list")
+    state = _state(history[:listed_at])
+    version = str(100 + listed_at * 10 + data.draw(st.integers(0, 9), label="writes elsewhere"))
+    source = held(position="100")
+    read = data.draw(st.integers(0, listed_at), label="events read before the list")
+    _read(source, history[:read], read)
+    shown = [Listed("team-a", name, uid, rv) for name, (uid, rv) in state.items()]
+    comparison = Comparison(source, Scope(), version, shown)
+    while True:
+        is_met = comparison.look()
+        holds = {entry.name: (entry.uid, entry.resource_version) for entry in source.table}
+        if not is_at_least(source.position, version):
+            assert is_met is (holds == state)
+        if read >= listed_at:
+            assert is_met or is_at_least(source.position, version)
+        if read == len(history):
+            return
+        portion = data.draw(st.integers(1, len(history) - read), label="events of a chunk")
+        _read(source, history[read : read + portion], read + portion)
+        read += portion
+
+
+def _history(data: st.DataObject) -> list[tuple[str, str, str, str]]:
+    """Draw what happens in a cluster: (ADDED, MODIFIED or DELETED, name, uid, version)."""
+    history: list[tuple[str, str, str, str]] = []
+    living: dict[str, str] = {}
+    names = data.draw(st.lists(st.sampled_from("abc"), max_size=12), label="names")
+    for number, name in enumerate(names, 1):
+        version = str(100 + number * 10)
+        if name not in living:
+            living[name] = f"uid-{number}"
+            history.append(("ADDED", name, living[name], version))
+        elif data.draw(st.booleans(), label="is it deleted"):
+            history.append(("DELETED", name, living.pop(name), version))
+        else:
+            history.append(("MODIFIED", name, living[name], version))
+    return history
+
+
+def _state(history: list[tuple[str, str, str, str]]) -> dict[str, tuple[str, str]]:
+    state: dict[str, tuple[str, str]] = {}
+    for kind, name, uid, version in history:
+        if kind == "DELETED":
+            del state[name]
+        else:
+            state[name] = (uid, version)
+    return state
+
+
+def _read(source: Source, events: list[tuple[str, str, str, str]], count: int) -> None:
+    """Let a source read these events, which make so many in all."""
+    deltas: list[Delta] = []
+    for kind, name, uid, version in events:
+        thing = item(name, uid=uid, version=version)
+        deltas.append(Remove(thing) if kind == "DELETED" else Upsert(thing, kind == "ADDED"))
+    source.apply(deltas)
+    source.note_position(str(100 + count * 10), 0)
