@@ -3,7 +3,7 @@
 A list of the API server at some version proves that a source is as fresh when the source is at that
 version; and also, for want of any event that would tell, when both show the same objects in the
 same form. Where they differ the stream is on its way with the difference, and `look` says when the
-source has come to it.
+source has come to it. From then on nothing older is seen of it (`floors`).
 
 Versions are compared as `versions` says. Those that do not compare can only be equal. A difference
 that no event of the stream explains is never taken for none.
@@ -16,6 +16,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from watchcache_server.informer.entries import Entry
+from watchcache_server.informer.objects import Item
 from watchcache_server.informer.source import Source
 from watchcache_server.informer.versions import Order, compare_versions
 
@@ -66,7 +67,7 @@ def is_at_least(version: str, wanted: str) -> bool:
 class Comparison:
     """What a source has yet to come to, of a list at `version` of the objects of a scope."""
 
-    __slots__ = ("_outstanding", "_source", "version")
+    __slots__ = ("_outstanding", "_source", "_uids", "version")
 
     def __init__(
         self, source: Source, scope: Scope, version: str, listed: Iterable[Listed]
@@ -79,17 +80,25 @@ class Comparison:
             for each in listed
             if not names or (each.namespace, each.name) in names
         }
+        self._uids = {each.uid for each in shown.values()}
         gone = [
             Listed(entry.namespace, entry.name, entry.uid, "")
             for entry in scope.entries(source)
             if (entry.namespace, entry.name) not in shown
         ]
         self._outstanding = [each for each in (*shown.values(), *gone) if not self._is_met(each)]
+        source.floors.add(*scope, self)
 
     def look(self) -> bool:
         """Tell whether the source has come to all of it by now."""
         self._outstanding = [each for each in self._outstanding if not self._is_met(each)]
         return not self._outstanding
+
+    def hides(self, item: Item) -> bool:
+        """Tell whether an object had gone when the list was made."""
+        return item.uid not in self._uids and compare_versions(
+            item.resource_version, self.version
+        ) in (Order.OLDER, Order.EQUAL)
 
     def _is_met(self, listed: Listed) -> bool:
         """Tell whether one object is as the list shows it, or has changed since the list.

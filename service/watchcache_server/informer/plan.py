@@ -89,7 +89,8 @@ class Plan:
         if self.suspects_rewind or silence >= self._settings.rewind_probe_seconds:
             return Doing.TRY_VERSION, Phase.LIST, List(limit=1)
         if self.is_brief:
-            return Doing.WATCH, Phase.WATCH, self._watch(self._settings.brief_watch_seconds)
+            brief = self._settings.brief_watch_seconds
+            return Doing.WATCH, Phase.WATCH, self._watch(brief, response_seconds=float(brief))
         return Doing.WATCH, Phase.WATCH, self._watch(self.watch_seconds(jitter))
 
     def next_page(self, continue_token: str) -> tuple[Doing, Phase, Request]:
@@ -132,9 +133,10 @@ class Plan:
         )
         return Doing.INITIAL_WATCH, Phase.INITIAL, watch
 
-    def _watch(self, seconds: int) -> Watch:
+    def _watch(self, seconds: int, response_seconds: float | None = None) -> Watch:
         return Watch(
             resource_version=self.position.version,
             timeout_seconds=seconds,
             inactivity_seconds=seconds + self._settings.inactivity_margin_seconds,
+            response_seconds=response_seconds,
         )

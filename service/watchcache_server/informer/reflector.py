@@ -143,10 +143,13 @@ class Reflector(Following):
     def hasten(self, *, now: float, jitter: float) -> list[Effect]:
         """Open the running watch again for seconds only, so that a bookmark comes in one or two.
 
-        Nothing if none runs, or if such a watch has yet to bring its bookmark.
+        Nothing if none runs, or if such a watch has yet to bring its bookmark; one that is silent
+        beyond its end is dead.
         """
         self._enter(now, jitter)
-        if self._doing is Doing.WATCH and self._is_open and not self._plan.is_brief:
+        over = self._opened_at + self._settings.brief_watch_seconds + 1.0
+        is_awaited = self._plan.is_brief and now < over
+        if self._doing is Doing.WATCH and self._is_open and not is_awaited:
             self._outbox.add(Count("watch_ended", "hasten"))
             self._close()
             self._plan.is_brief = True

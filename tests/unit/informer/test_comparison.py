@@ -12,6 +12,7 @@ from tests.items import item, served, source_spec
 from watchcache_server.informer.comparison import Comparison, Listed, Scope, is_at_least
 from watchcache_server.informer.objects import Delta, Item, Remove, Upsert
 from watchcache_server.informer.source import Source, Unverified
+from watchcache_server.model.states import LeftReason
 
 WEB = item("web", uid="uid-web", version="5")
 DB = item("db", uid="uid-db", version="7")
@@ -172,8 +173,9 @@ def test_a_version_is_reached_by_itself_or_a_newer_one(
 def test_nothing_else_is_ever_taken_for_the_state_of_the_list(data: st.DataObject) -> None:
     """Whatever happened in a cluster, and in whatever portions the stream brings it.
 
-    Before the position is at the version of the list, the source has come to it exactly when it
-    holds what the list shows; and that is so when all events up to the list have come.
+    The source has come to the list exactly when it holds what that shows, at the latest when all
+    events up to it have come. From then on it is never older: it holds what there was at the list,
+    or later.
     """
     history = _history(data)
     listed_at = data.draw(st.integers(0, len(history)), label="events before the list")
@@ -187,8 +189,10 @@ def test_nothing_else_is_ever_taken_for_the_state_of_the_list(data: st.DataObjec
     while True:
         is_met = comparison.look()
         holds = {entry.name: (entry.uid, entry.resource_version) for entry in source.table}
-        if not is_at_least(source.position, version):
+        if read <= listed_at:
             assert is_met is (holds == state)
+        if is_met or is_at_least(source.position, version):
+            assert holds == _state(history[: max(read, listed_at)])
         if read >= listed_at:
             assert is_met or is_at_least(source.position, version)
         if read == len(history):
@@ -233,3 +237,65 @@ def _read(source: Source, events: list[tuple[str, str, str, str]], count: int) -
         deltas.append(Remove(thing) if kind == "DELETED" else Upsert(thing, kind == "ADDED"))
     source.apply(deltas)
     source.note_position(str(100 + count * 10), 0)
+
+
+GHOST = item("ghost", uid="uid-ghost", version="15")
+
+
+@pytest.mark.parametrize(
+    "scope", [Scope(), Scope("team-a"), Scope("team-a", "ghost")], ids=["all", "namespace", "name"]
+)
+def test_what_came_and_went_before_the_list_is_passed_over(scope: Scope) -> None:
+    """Who was told that there is no such object must not find it a moment later."""
+    source = held(WEB, DB)
+    within = [each for each in (WEB, DB) if scope.name in ("", each.name)]
+    assert Comparison(source, scope, "20", listed(*within)).look()
+    assert source.apply([Upsert(GHOST, is_addition=True)]) == []
+    assert source.apply([Remove(changed(GHOST, "17"))]) == []
+    source.note_position("17", 0)
+    later = changed(GHOST, "21", "uid-later")
+    [effect] = source.apply([Upsert(later, is_addition=True)])
+    assert effect.entry.uid == "uid-later", "one that came after the list is seen"
+
+
+def test_beside_what_was_listed_nothing_is_passed_over() -> None:
+    """Nothing was shown of it."""
+    source = held(WEB, DB)
+    Comparison(source, Scope("team-a", "web"), "20", listed(WEB))
+    Comparison(source, Scope("team-b"), "20", [])
+    assert len(source.apply([Upsert(GHOST, is_addition=True)])) == 1
+
+
+def test_a_relist_that_is_older_than_the_list_brings_nothing_back() -> None:
+    """It may be of the time between."""
+    source = held(WEB, DB)
+    assert Comparison(source, Scope(), "20", listed(WEB, DB)).look()
+    source.stage([WEB, DB, GHOST])
+    assert source.commit("16") == []
+    assert source.table.get("team-a", "ghost") is None
+
+
+def test_a_storage_that_was_set_back_shows_what_it_has() -> None:
+    """The list was of a future that is no more."""
+    source = held(WEB, DB)
+    assert Comparison(source, Scope(), "20", listed(WEB, DB)).look()
+    source.note_position("7", 0)
+    assert len(source.apply([Upsert(changed(GHOST, "8"), is_addition=True)])) == 1
+
+
+def test_where_the_stream_has_come_to_the_list_everything_is_as_it_says() -> None:
+    """Also what it says twice, in numbers of its own."""
+    source = held(WEB, DB)
+    assert Comparison(source, Scope(), "20", listed(WEB, DB)).look()
+    source.note_position("20", 0)
+    assert len(source.apply([Upsert(GHOST, is_addition=True)])) == 1
+
+
+def test_what_is_dropped_takes_its_floors_along() -> None:
+    """The objects that come after it begin anew."""
+    source = held(WEB, DB)
+    assert Comparison(source, Scope(), "20", listed(WEB, DB)).look()
+    source.purge(LeftReason.RIGHTS_REVOKED)
+    source.stage([GHOST])
+    source.commit("18")
+    assert source.table.get("team-a", "ghost") is not None

@@ -295,6 +295,7 @@ def test_a_bookmark_can_be_had_soon() -> None:
     shell = watching().events(modified("a", "11")).hasten()
     assert shell.has(CloseStream)
     assert (shell.watch.resource_version, shell.watch.timeout_seconds) == ("11", 3)
+    assert shell.watch.response_seconds == 3.0, "a kept connection may be dead"
     assert shell.state is SourceState.LIVE
     assert shell.hasten().effects == [], "not while it is being opened"
     shell.opened()
@@ -305,6 +306,15 @@ def test_a_bookmark_can_be_had_soon() -> None:
     assert shell.effects[-1] == Advance("15")
     assert shell.hasten().watch.timeout_seconds == 3, "one that came may not be enough"
     assert shell.watch.resource_version == "15"
+
+
+def test_a_short_watch_that_is_silent_beyond_its_end_is_opened_again() -> None:
+    """Its connection is dead, and somebody waits."""
+    shell = watching().hasten().opened().pass_time(3.9)
+    assert shell.hasten().effects == []
+    shell.pass_time(0.2).hasten()
+    assert shell.has(CloseStream)
+    assert shell.watch.timeout_seconds == 3
 
 
 def test_after_a_short_watch_they_are_long_again() -> None:
