@@ -70,6 +70,11 @@ class Question:
         self.comparison: Comparison | None = None
         self.hurry_at = 0.0
 
+    @property
+    def wants_version(self) -> bool:
+        """Whether anybody needs to know at which version the answer was made."""
+        return any(reader.version for reader in self.readers)
+
     def add(self, reader: _Reader) -> None:
         """Ask for this reader too."""
         self.readers.add(reader)
@@ -108,6 +113,8 @@ class Freshness:
         self._wanted: dict[Scope, Question] = {}
         self._sent: dict[Scope, Question] = {}
         self._answered: list[Question] = []
+        # Single objects wait for a question about all of them: there were too many.
+        self._has_joined = False
         self._news = asyncio.Event()
         #: Why the last question has no answer; empty when it has one.
         self.trouble = ""
@@ -206,7 +213,8 @@ class Freshness:
     def take(self, parallel: int) -> Question | None:
         """Return a question to send now, None when there is none or so many are under way.
 
-        Each that is taken has to be ended by `answer`, `again` or `refuse`.
+        Each that is taken has to be ended by `answer`, `confirm`,
+        `again` or `refuse`.
         """
         self._wanted = {scope: each for scope, each in self._wanted.items() if each.readers}
         if sum(1 for scope in self._wanted if scope.name) > _MOST_NAMES:
@@ -214,7 +222,7 @@ class Freshness:
         if len(self._sent) >= parallel:
             return None
         for scope, question in self._wanted.items():
-            if scope not in self._sent:
+            if scope not in self._sent and not (scope.name and self._has_joined):
                 del self._wanted[scope]
                 self._sent[scope] = question
                 question.position = self._source.position
@@ -227,6 +235,7 @@ class Freshness:
             for reader in question.readers:
                 whole.add(reader)
         self._wanted = {whole.scope: whole}
+        self._has_joined = True
 
     def answer(self, question: Question, version: str, listed: Iterable[Listed] | None) -> bool:
         """Take the answer: the version, and what there is unless that was too much.
@@ -237,7 +246,7 @@ class Freshness:
         if compare_versions(version, question.position) is Order.OLDER:
             self.trouble = f"the API server is at {version}: its storage was set back"
             return False
-        del self._sent[question.scope]
+        self._end(question)
         self.trouble, self.newest = "", version
         question.version = version
         wait_seconds = _BOOKMARK_SECONDS
@@ -250,6 +259,19 @@ class Freshness:
         self._news.set()
         return True
 
+    def confirm(self, question: Question) -> None:
+        """Take that what is held of the question's scope is what the API server holds."""
+        self._end(question)
+        self.trouble = ""
+        question.close()
+        self._news.set()
+
+    def _end(self, question: Question) -> None:
+        del self._sent[question.scope]
+        if question.scope == Scope():
+            # Single objects were left to it.
+            self._has_joined = False
+
     def fail(self, why: str) -> None:
         """Take that a question has no answer; it counts as under way until `again`."""
         self.trouble = why
@@ -257,7 +279,7 @@ class Freshness:
     def again(self, question: Question) -> None:
         """Have a question sent again: it failed, or its answer was of no use."""
         if self._sent.get(question.scope) is question:
-            del self._sent[question.scope]
+            self._end(question)
         self._answered = [each for each in self._answered if each is not question]
         question.comparison, question.version = None, ""
         present = self._wanted.setdefault(question.scope, question)
@@ -269,7 +291,7 @@ class Freshness:
     def refuse(self, question: Question, why: str) -> None:
         """Take that there will be no answer."""
         self.fail(why)
-        del self._sent[question.scope]
+        self._end(question)
         readers, question.readers = question.readers, set()
         for reader in readers:
             reader.question = None

@@ -3,8 +3,9 @@
 A list of the newest state, of the metadata only, is what every API server answers consistently. How
 much of it is asked for depends on how much is held:
 
-- few objects, or a single one: all of them. If the source holds the same, it is as fresh, though no
-  event will ever say so; where it differs, the events are on their way.
+- a single object that is held: itself. If it is the same, that is all there is to know.
+- few objects, or a single one that is not the same: all of them. If the source holds the same, it
+  is as fresh, though no event will ever say so; where it differs, the events are on their way.
 - many: one, which tells the version. On a busy resource the stream comes to it at once. On a quiet
   one nothing but a bookmark can, so the watch is opened again for a few seconds: a watch gets one
   two seconds before its end.
@@ -29,7 +30,7 @@ from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.answers import Answer
 from watchcache_server.kubernetes.errors import AccessError, AnswerTooLargeError
 from watchcache_server.kubernetes.freshness import Freshness, Question
-from watchcache_server.kubernetes.requests import Request, list_request, resource_path
+from watchcache_server.kubernetes.requests import Request, get_request, list_request, resource_path
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import Projection
@@ -72,6 +73,7 @@ class Prober:
         self._failures = 0
         self._suspected_at = float("-inf")
         self._takes_names = True
+        self._takes_gets = True
         self._is_bulky = False
 
     async def run(self) -> None:
@@ -122,6 +124,9 @@ class Prober:
         if served is None:
             self._freshness.fail("the informer has yet to find how the kind is served")
             return False
+        if await self._is_unchanged(question, served):
+            self._freshness.confirm(question)
+            return True
         scope = question.scope if self._takes_names or not question.scope.name else Scope()
         is_whole = scope.name != "" or not (
             self._is_bulky or scope.is_larger(self._source, _MOST_OBJECTS)
@@ -138,6 +143,34 @@ class Prober:
             self._look_for_rewind()
             return False
         return self._take_refusal(question, answer)
+
+    async def _is_unchanged(self, question: Question, served: ServedResource) -> bool:
+        """Tell whether a single object is held as the API server holds it.
+
+        A GET is answered by the storage itself, without waiting for a cache. What comes later of an
+        object that is the same is newer; of one that is not there nothing is known, so that a list
+        has to say at which version it was not.
+        """
+        namespace, name = question.scope
+        held = self._source.table.get(namespace, name) if name else None
+        if held is None or not self._takes_gets or question.wants_version:
+            return False
+        path = resource_path(
+            served.group, served.version, served.resource, namespace=namespace, name=name
+        )
+        answer = await self._access.call(
+            get_request(path, is_metadata_only=True), limit_bytes=_MOST_BYTES
+        )
+        if answer.code != 200:
+            # Whoever may list need not be allowed to get.
+            self._takes_gets = answer.code != 403
+            return False
+        found = _decoder(served).decode(answer.body)
+        present = self._source.table.get(namespace, name)
+        return present is not None and (present.uid, present.resource_version) == (
+            found.uid,
+            found.resource_version,
+        )
 
     def _look_for_rewind(self) -> None:
         """Have the informer look, but not all the time: some servers count in ways of their own."""
@@ -176,10 +209,7 @@ class Prober:
 
 async def _read(answer: Answer, served: ServedResource) -> tuple[list[Listed], ListMetadata]:
     """Read a list, with pauses for others."""
-    decoder = ItemDecoder(
-        api_version=served.api_version, kind=served.kind, projection=Projection.METADATA
-    )
-    body = ListBody(decoder, _MOST_BYTES)
+    body = ListBody(_decoder(served), _MOST_BYTES)
     listed: list[Listed] = []
     for start in range(0, len(answer.body), _SLICE_BYTES):
         listed += map(_listed, body.feed(answer.body[start : start + _SLICE_BYTES]))
@@ -187,6 +217,12 @@ async def _read(answer: Answer, served: ServedResource) -> tuple[list[Listed], L
     items, page = body.finish()
     listed += map(_listed, items)
     return listed, page
+
+
+def _decoder(served: ServedResource) -> ItemDecoder:
+    return ItemDecoder(
+        api_version=served.api_version, kind=served.kind, projection=Projection.METADATA
+    )
 
 
 def _listed(item: Item) -> Listed:

@@ -167,6 +167,10 @@ async def test_single_objects_are_asked_for_by_name(world: World) -> None:
         await world.read(scope=Scope("team-a", f"object-{number}"))
     whole = world.take()
     assert (whole.scope, len(whole.readers)) == (ALL, 17)
+    await world.read(scope=Scope("team-a", "late"))
+    assert world.freshness.take(8) is None, "the next one is left to the next question"
+    world.freshness.answer(whole, "20", [WEB])
+    assert world.take().scope.name == "late"
 
 
 async def test_nothing_is_asked_for_those_who_have_left(world: World) -> None:
