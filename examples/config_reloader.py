@@ -10,6 +10,7 @@ It reads as the ServiceAccount and writes, with kubernetes_asyncio, as the user 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import sys
@@ -76,4 +77,5 @@ async def main(namespace: str, account: str = "config-reloader") -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(main(*sys.argv[1:]))

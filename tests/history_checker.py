@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from watchcache import messages
+from watchcache.holdings import ID_BYTES, object_id
 from watchcache.v1alpha1 import event_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
 
@@ -29,6 +30,7 @@ __all__ = [
     "Change",
     "Disconnected",
     "Draining",
+    "Gone",
     "HistoryChecker",
     "Key",
     "Kind",
@@ -94,9 +96,19 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A stream begins."""
+    """A stream begins, perhaps with the difference to what its receiver said that it holds."""
 
     is_resumed: bool
+    is_difference: bool = False
+    extension_uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Objects of which the receiver said that it holds them are gone, by their ids."""
+
+    kind: Kind
+    ids: frozenset[bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +159,7 @@ class Disconnected:
     """The stream ended, for whatever reason."""
 
 
-Record = Started | Batch | Synced | Bookmark | Reset | Draining | Disconnected
+Record = Gone | Started | Batch | Synced | Bookmark | Reset | Draining | Disconnected
 
 
 class Rule(enum.Enum):
@@ -244,6 +256,10 @@ class HistoryChecker:
         self._is_synced = False
         self._is_draining = False
         self._is_coalesced = False
+        self._extension_uid = ""
+        # Up to Synced: resumed after a restart, when what was told last may be told once more, or
+        # told the difference to what is held.
+        self._is_restarted = self._is_differing = False
 
     @property
     def held(self) -> Mapping[Key, tuple[str, str]]:
@@ -322,8 +338,11 @@ class HistoryChecker:
                     self.change_count += 1
                     self._apply(change)
                 self._take_token(record)
+            case Gone():
+                self._let_go(record)
             case Synced():
                 self._end_snapshot()
+                self._is_restarted = self._is_differing = False
                 self._take_token(record)
             case Bookmark():
                 self._take_token(record)
@@ -341,6 +360,18 @@ class HistoryChecker:
             self._note(Rule.OPENING, "Started came within a stream")
         self._is_open = True
         self._is_synced = self._is_draining = False
+        self._is_restarted = record.extension_uid != self._extension_uid
+        self._extension_uid = record.extension_uid
+        self._is_differing = record.is_difference
+        if self._is_restarted:
+            self._state.revisions.clear()
+            self._state.last_revision = 0
+        if record.is_difference:
+            self._is_snapshot = False
+            self._state.held = dict(self._applied)
+            self._state.revisions.clear()
+            self._undo = []
+            return
         if not record.is_resumed:
             self._begin_snapshot()
             return
@@ -349,6 +380,14 @@ class HistoryChecker:
             self._note(Rule.RESUMABLE, "a stream was resumed, though no token had come")
         else:
             self._go_back(self._undo)
+
+    def _let_go(self, gone: Gone) -> None:
+        held = self._state.held
+        for key in [key for key, thing in held.items() if object_id(thing.uid) in gone.ids]:
+            thing = held.pop(key)
+            self._applied.pop(key, None)
+            if gone.kind is Kind.DELETED:
+                self._state.deleted.add(thing.uid)
 
     def _begin_snapshot(self) -> None:
         self._is_snapshot = True
@@ -434,6 +473,9 @@ class HistoryChecker:
         if change.kind is Kind.ADDED:
             if held is not None and self._is_coalesced and held.uid == change.uid:
                 self._check_newer(change, held, what)
+            elif held is not None and self._is_differing:
+                # It has taken the place of the other, whose end is told by its id.
+                state.deleted.add(held.uid)
             elif held is not None:
                 rule = Rule.UNIQUE if held.uid == change.uid else Rule.IDENTITY
                 self._note(rule, f"{what} came while {held.uid} was held")
@@ -448,6 +490,8 @@ class HistoryChecker:
             self._note(Rule.IDENTITY, f"{what} came while {held.uid} was held")
         elif change.kind is Kind.MODIFIED:
             self._check_newer(change, held, what)
+        if self._is_restarted or self._is_differing:
+            return  # Objects are told as they are found, not changes in their order.
         if change.revision <= state.revisions.get(key, 0):
             self._note(Rule.REVISIONS, f"{what} has revision {change.revision}, as one before it")
         elif change.kind is not Kind.ADDED and change.revision <= state.last_revision:
@@ -459,7 +503,8 @@ class HistoryChecker:
 
     def _check_newer(self, change: Change, held: _Held, what: str) -> None:
         if change.resource_version == held.resource_version:
-            self._note(Rule.UNIQUE, f"{what} changes nothing")
+            if not self._is_restarted:
+                self._note(Rule.UNIQUE, f"{what} changes nothing")
         elif _is_older(change.resource_version, held.resource_version):
             self._note(Rule.ORDERED, f"{what} came after rv {held.resource_version}")
 
@@ -507,8 +552,17 @@ def records_of(
     """
     match response.WhichOneof("response"):
         case "started":
-            mode = response.started.mode
-            yield Started(is_resumed=mode == service_pb2.START_MODE_RESUMED)
+            started = response.started
+            yield Started(
+                is_resumed=started.mode == service_pb2.START_MODE_RESUMED,
+                is_difference=started.mode == service_pb2.START_MODE_DIFFERENCE,
+                extension_uid=started.extension_uid,
+            )
+        case "known_gone":
+            gone = response.known_gone
+            starts = range(0, len(gone.ids), ID_BYTES)
+            ids = frozenset(gone.ids[start : start + ID_BYTES] for start in starts)
+            yield Gone(_KINDS[gone.type], ids)
         case "batch":
             batch = response.batch
             changes = tuple(_change(event, reads_labels=reads_labels) for event in batch.events)
@@ -545,8 +599,10 @@ def records_of_client(message: messages.Message[Any], *, has_token: bool) -> Ite
     `has_token`: whether the watch's `resume_token` is another one than before this message.
     """
     match message:
-        case messages.Started(mode=mode):
-            yield Started(is_resumed=mode == "RESUMED")
+        case messages.Started(mode=mode, extension_uid=uid):
+            yield Started(mode == "RESUMED", mode == "DIFFERENCE", uid)
+        case messages.KnownGone(type=kind, ids=ids):
+            yield Gone(Kind(kind.value), frozenset(ids))
         case messages.Batch(events=events, is_coalesced=is_coalesced):
             yield Batch(tuple(map(_client_change, events)), has_token, is_coalesced)
         case messages.Synced():

@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -170,13 +171,14 @@ async def end(process: asyncio.subprocess.Process) -> None:
 def hints(serving: Serving) -> str:
     """Return what to try from another terminal; only kubectl is not of this checkout."""
     paths = "$PWD/.venv/bin"
-    kubectl = "[dim]# appears here[/]"
+    needs = []
     if shutil.which("kubectl") is None:
         built = BuildCache(cache_root(), default_recipes()).find()
         if built is not None:
             paths += f":{built.folder}"
         else:
-            kubectl = "[dim]# appears here; no kubectl? `make controlplane` builds one[/]"
+            build = "     export PATH=$(make -s controlplane | tail -1):$PATH"
+            needs = [f"{build}  [dim]# builds a kubectl, in minutes[/]"]
     usual = serving.address == USUAL.address
     address = "" if usual else f" WATCHCACHE_ADDRESS={serving.address}"
     lines = [
@@ -184,7 +186,8 @@ def hints(serving: Serving) -> str:
         f"     export KUBECONFIG=$PWD/{FOLDER}/kubeconfig PATH={paths}:$PATH{address}",
         "     watchcache status demo/shop           [dim]# secrets forbidden on purpose[/]",
         "     watchcache-devcluster fault reset     [dim]# cuts all streams, loses nothing[/]",
-        f"     kubectl -n demo label --overwrite deploy/web tier=gold  {kubectl}",
+        *needs,
+        "     kubectl -n demo label --overwrite deploy/web tier=gold  [dim]# appears here[/]",
         f"     curl -s http://{serving.http_address}/metrics | grep watchcache_",
         "[bold]Ctrl-C[/] removes everything.",
     ]
@@ -193,6 +196,10 @@ def hints(serving: Serving) -> str:
 
 async def run(console: Console, *, is_endless: bool) -> None:
     """Start everything, and tell the story."""
+    told = asyncio.current_task()
+    assert told is not None
+    # Ended like that, it leaves as little behind as after Ctrl-C.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.cancel)
     async with dev_cluster() as cluster:
         kubeconfig = cluster.write_kubeconfig(FOLDER / "kubeconfig")
         await cluster.load(MANIFESTS)
@@ -230,7 +237,7 @@ def main() -> int:
     try:
         with own_folder():
             asyncio.run(run(console, is_endless=is_endless))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         console.print("\nremoved")
         return 0
     except (*FAILURES, ExceptionGroup) as error:

@@ -27,6 +27,17 @@ TOKEN_SECONDS: Final = 600
 LIFE_SECONDS: Final = 4.0
 PODS: Final = ("web-7f", "web-8d")
 
+DEPLOYMENT: Final = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: demo, labels: {app: web, tier: silver}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: "registry.example/web:1"}]}
+"""
 MANIFESTS: Final = """
 apiVersion: v1
 kind: Namespace
@@ -54,16 +65,7 @@ kind: Secret
 metadata: {name: shop-password, namespace: demo}
 stringData: {password: not-for-you}
 ---
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: demo, labels: {app: web, tier: silver}}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec: {containers: [{name: web, image: "registry.example/web:1"}]}
-"""
+""" + DEPLOYMENT.lstrip()
 
 SIGNS: Final = {
     watchcache.EventType.ADDED: "[green]+[/]",
@@ -245,9 +247,10 @@ class Story:
         """Let things happen in the cluster."""
         await asyncio.sleep(1.0)
         for round_number in itertools.count(1):
-            # Whoever tries things may have deleted what this changes; then only they make news.
-            with contextlib.suppress(ApiError):
+            try:
                 await self._change(round_number)
+            except ApiError:
+                await self._restore()
             await asyncio.sleep(self._pause)
 
     async def _change(self, round_number: int) -> None:
@@ -261,6 +264,13 @@ class Story:
             self._note_written(await cluster.create("pods", pod("web-9c")))
             if not self._is_endless:
                 cluster.faults.add(Fault("reset"))
+
+    async def _restore(self) -> None:
+        """Bring the deployment back: whoever tries things may have deleted it."""
+        # Or its namespace; then only they make news.
+        with contextlib.suppress(ApiError):
+            for created in await self._cluster.load(DEPLOYMENT):
+                self._note_written(created)
 
     @property
     def _pause(self) -> float:

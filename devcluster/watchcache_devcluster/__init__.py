@@ -6,9 +6,9 @@ refuses. What it serves and how closely it follows kube-apiserver is in the READ
 
 from __future__ import annotations
 
-from .certificates import Credential
-from .cluster import DevCluster
-from .errors import ApiError
-from .faults import Fault, FaultKind, FaultSet
+from watchcache_devcluster.certificates import Credential
+from watchcache_devcluster.cluster import DevCluster
+from watchcache_devcluster.errors import ApiError
+from watchcache_devcluster.faults import Fault, FaultKind, FaultSet
 
 __all__ = ["ApiError", "Credential", "DevCluster", "Fault", "FaultKind", "FaultSet"]

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from .errors import ApiError, bad_request, no_such_path, not_found
-from .faults import Fault, FaultSet
+from watchcache_devcluster.errors import ApiError, bad_request, no_such_path, not_found
+from watchcache_devcluster.faults import Fault, FaultSet
 
 __all__ = ["ADMIN_PREFIX", "Admin"]
 

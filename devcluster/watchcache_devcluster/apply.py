@@ -10,8 +10,8 @@ import copy
 import json
 from typing import Any
 
-from .errors import ApiError
-from .fieldsets import (
+from watchcache_devcluster.errors import ApiError
+from watchcache_devcluster.fieldsets import (
     SET_FIELDS,
     Path,
     Tree,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import errors
-from .rbac import Authorizer, Question
-from .tokens import ANONYMOUS, Tokens, User, service_account_user
+from watchcache_devcluster import errors
+from watchcache_devcluster.rbac import Authorizer, Question
+from watchcache_devcluster.tokens import ANONYMOUS, Tokens, User, service_account_user
 
 __all__ = ["Authenticator"]
 

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import yaml
 
-from . import errors
-from .builtin_types import WrongType, conform, message
-from .errors import bad_request
-from .patching import APPLY_PATCH, PATCH_TYPES
-from .protobuf import ProtobufError, decode_object
+from watchcache_devcluster import errors
+from watchcache_devcluster.builtin_types import WrongType, conform, message
+from watchcache_devcluster.errors import bad_request
+from watchcache_devcluster.patching import APPLY_PATCH, PATCH_TYPES
+from watchcache_devcluster.protobuf import ProtobufError, decode_object
 
 __all__ = ["duplicate_fields", "read_delete_options", "read_object", "read_patch"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .options import WriteOptions
-from .resources import Catalog
-from .writer import Writer
+from watchcache_devcluster.options import WriteOptions
+from watchcache_devcluster.resources import Catalog
+from watchcache_devcluster.writer import Writer
 
 __all__ = ["bootstrap"]
 

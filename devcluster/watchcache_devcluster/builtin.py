@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .conversions import (
+from watchcache_devcluster.conversions import (
     event_from_core,
     event_to_core,
     hpa_v1_to_v2,
     hpa_v2_to_v1,
 )
-from .resources import Resource
+from watchcache_devcluster.resources import Resource
 
 __all__ = ["BUILTIN_RESOURCES", "REVIEW_RESOURCES"]
 

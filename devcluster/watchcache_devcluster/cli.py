@@ -19,10 +19,10 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from .cluster import DevCluster
-from .errors import ApiError
-from .faults import Fault, FaultKind
-from .remote import Remote, RemoteError, find_kubeconfig
+from watchcache_devcluster.cluster import DevCluster
+from watchcache_devcluster.errors import ApiError
+from watchcache_devcluster.faults import Fault, FaultKind
+from watchcache_devcluster.remote import Remote, RemoteError, find_kubeconfig
 
 __all__ = ["app", "main"]
 

@@ -19,27 +19,27 @@ from typing import Any, Self
 
 import yaml
 
-from .admin import Actions, Admin
-from .authentication import Authenticator
-from .bootstrap import bootstrap
-from .builtin import BUILTIN_RESOURCES, REVIEW_RESOURCES
-from .certificates import Authority, Credential
-from .commits import Commits
-from .controllers import Controllers
-from .deletion import Deleter
-from .direct import DirectClient
-from .discovery import Discovery
-from .endpoints import Endpoints
-from .errors import ApiError
-from .faults import FaultSet
-from .patching import Patcher
-from .rbac import Authorizer
-from .resources import Catalog
-from .reviews import Reviews
-from .server import Server, Timings
-from .storage import Storage
-from .tokens import ADMIN_GROUP, Tokens
-from .writer import Writer
+from watchcache_devcluster.admin import Actions, Admin
+from watchcache_devcluster.authentication import Authenticator
+from watchcache_devcluster.bootstrap import bootstrap
+from watchcache_devcluster.builtin import BUILTIN_RESOURCES, REVIEW_RESOURCES
+from watchcache_devcluster.certificates import Authority, Credential
+from watchcache_devcluster.commits import Commits
+from watchcache_devcluster.controllers import Controllers
+from watchcache_devcluster.deletion import Deleter
+from watchcache_devcluster.direct import DirectClient
+from watchcache_devcluster.discovery import Discovery
+from watchcache_devcluster.endpoints import Endpoints
+from watchcache_devcluster.errors import ApiError
+from watchcache_devcluster.faults import FaultSet
+from watchcache_devcluster.patching import Patcher
+from watchcache_devcluster.rbac import Authorizer
+from watchcache_devcluster.resources import Catalog
+from watchcache_devcluster.reviews import Reviews
+from watchcache_devcluster.server import Server, Timings
+from watchcache_devcluster.storage import Storage
+from watchcache_devcluster.tokens import ADMIN_GROUP, Tokens
+from watchcache_devcluster.writer import Writer
 
 __all__ = ["DevCluster"]
 

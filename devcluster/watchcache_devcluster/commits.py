@@ -11,15 +11,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from . import errors
-from .definitions import CRD_TABLE, definition_causes
-from .fieldsets import leaves, record_update
-from .options import WriteOptions
-from .requirements import requirement_causes
-from .resources import Catalog, Resource
-from .storage import Key, Record, Storage, Table, encode_rest
-from .strategies import field_values, name_causes, object_causes
-from .validation import immutable_causes, schema_causes
+from watchcache_devcluster import errors
+from watchcache_devcluster.definitions import CRD_TABLE, definition_causes
+from watchcache_devcluster.fieldsets import leaves, record_update
+from watchcache_devcluster.options import WriteOptions
+from watchcache_devcluster.requirements import requirement_causes
+from watchcache_devcluster.resources import Catalog, Resource
+from watchcache_devcluster.storage import Key, Record, Storage, Table, encode_rest
+from watchcache_devcluster.strategies import field_values, name_causes, object_causes
+from watchcache_devcluster.validation import immutable_causes, schema_causes
 
 __all__ = ["Commits", "timestamp"]
 

@@ -15,11 +15,11 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from . import definitions
-from .commits import timestamp
-from .definitions import CLEANUP_FINALIZER, CRD_TABLE
-from .resources import Catalog
-from .storage import Change, Key, Record, Storage, Table
+from watchcache_devcluster import definitions
+from watchcache_devcluster.commits import timestamp
+from watchcache_devcluster.definitions import CLEANUP_FINALIZER, CRD_TABLE
+from watchcache_devcluster.resources import Catalog
+from watchcache_devcluster.storage import Change, Key, Record, Storage, Table
 
 __all__ = ["Controllers"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import Cause, field_invalid
-from .resources import Catalog, Resource
-from .tables import custom_column
+from watchcache_devcluster.errors import Cause, field_invalid
+from watchcache_devcluster.resources import Catalog, Resource
+from watchcache_devcluster.tables import custom_column
 
 __all__ = [
     "CLEANUP_FINALIZER",

@@ -9,13 +9,13 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from . import errors
-from .commits import Commits, timestamp
-from .definitions import CRD_TABLE, mark_terminating
-from .errors import field_invalid
-from .options import WriteOptions
-from .resources import Resource
-from .storage import Record, encode_rest
+from watchcache_devcluster import errors
+from watchcache_devcluster.commits import Commits, timestamp
+from watchcache_devcluster.definitions import CRD_TABLE, mark_terminating
+from watchcache_devcluster.errors import field_invalid
+from watchcache_devcluster.options import WriteOptions
+from watchcache_devcluster.resources import Resource
+from watchcache_devcluster.storage import Record, encode_rest
 
 __all__ = ["Deleter"]
 

@@ -11,15 +11,21 @@ from typing import Any
 
 import yaml
 
-from .commits import Commits
-from .deletion import Deleter
-from .intake import with_type
-from .listing import ListOptions, list_page
-from .options import WriteOptions
-from .patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patcher
-from .resources import Catalog, Resource
-from .storage import Record
-from .writer import Writer
+from watchcache_devcluster.commits import Commits
+from watchcache_devcluster.deletion import Deleter
+from watchcache_devcluster.intake import with_type
+from watchcache_devcluster.listing import ListOptions, list_page
+from watchcache_devcluster.options import WriteOptions
+from watchcache_devcluster.patching import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    Patcher,
+)
+from watchcache_devcluster.resources import Catalog, Resource
+from watchcache_devcluster.storage import Record
+from watchcache_devcluster.writer import Writer
 
 __all__ = ["DirectClient"]
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from .errors import PRODUCED, no_such_path, not_acceptable
-from .resources import Catalog, Resource
+from watchcache_devcluster.errors import PRODUCED, no_such_path, not_acceptable
+from watchcache_devcluster.resources import Catalog, Resource
 
 __all__ = ["VERSION", "Discovery"]
 

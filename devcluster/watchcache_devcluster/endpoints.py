@@ -12,22 +12,27 @@ from typing import Any
 
 import msgspec
 
-from . import errors
-from .bodies import duplicate_fields, read_delete_options, read_object, read_patch
-from .commits import Commits
-from .deletion import Deleter
-from .listing import ListOptions, list_page
-from .options import WriteOptions
-from .patches import json_patch, merge_patch
-from .patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Patcher
-from .requests import RequestInfo
-from .resources import Catalog, Resource
-from .reviews import Reviews
-from .scales import replicas_of, scale_of
-from .storage import Record
-from .tokens import User
-from .views import View, negotiate
-from .writer import Writer
+from watchcache_devcluster import errors
+from watchcache_devcluster.bodies import (
+    duplicate_fields,
+    read_delete_options,
+    read_object,
+    read_patch,
+)
+from watchcache_devcluster.commits import Commits
+from watchcache_devcluster.deletion import Deleter
+from watchcache_devcluster.listing import ListOptions, list_page
+from watchcache_devcluster.options import WriteOptions
+from watchcache_devcluster.patches import json_patch, merge_patch
+from watchcache_devcluster.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Patcher
+from watchcache_devcluster.requests import RequestInfo
+from watchcache_devcluster.resources import Catalog, Resource
+from watchcache_devcluster.reviews import Reviews
+from watchcache_devcluster.scales import replicas_of, scale_of
+from watchcache_devcluster.storage import Record
+from watchcache_devcluster.tokens import User
+from watchcache_devcluster.views import View, negotiate
+from watchcache_devcluster.writer import Writer
 
 __all__ = ["Call", "Endpoints", "Reply"]
 

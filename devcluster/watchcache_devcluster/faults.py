@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
-from .errors import ApiError
-from .requests import RequestInfo
+from watchcache_devcluster.errors import ApiError
+from watchcache_devcluster.requests import RequestInfo
 
 __all__ = ["Fault", "FaultKind", "FaultSet", "Stream"]
 

@@ -11,12 +11,12 @@ import copy
 import json
 from typing import Any
 
-from . import errors
-from .builtin_types import WrongType, conform, message, message_of
-from .errors import ApiError, bad_request, field_invalid
-from .options import WriteOptions
-from .resources import Resource
-from .validation import prune
+from watchcache_devcluster import errors
+from watchcache_devcluster.builtin_types import WrongType, conform, message, message_of
+from watchcache_devcluster.errors import ApiError, bad_request, field_invalid
+from watchcache_devcluster.options import WriteOptions
+from watchcache_devcluster.resources import Resource
+from watchcache_devcluster.validation import prune
 
 __all__ = ["to_storage_form", "with_type"]
 

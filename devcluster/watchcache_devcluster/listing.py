@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from . import errors
-from .errors import Cause, bad_request, field_invalid
-from .resources import Resource
-from .selectors import (
+from watchcache_devcluster import errors
+from watchcache_devcluster.errors import Cause, bad_request, field_invalid
+from watchcache_devcluster.resources import Resource
+from watchcache_devcluster.selectors import (
     EVERY_FIELD,
     EVERY_LABEL,
     FieldSelector,
@@ -25,7 +25,7 @@ from .selectors import (
     parse_field_selector,
     parse_label_selector,
 )
-from .storage import Key, Record, Storage, Table
+from watchcache_devcluster.storage import Key, Record, Storage, Table
 
 __all__ = ["EXACT", "NOT_OLDER_THAN", "ListOptions", "Page", "list_page", "selects"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from . import errors
-from .errors import Cause, field_invalid
+from watchcache_devcluster import errors
+from watchcache_devcluster.errors import Cause, field_invalid
 
 __all__ = ["WriteOptions"]
 

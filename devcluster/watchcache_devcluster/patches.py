@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from .errors import ApiError, bad_request
-from .fieldsets import SET_FIELDS, Tree, item_key, merge_keys
+from watchcache_devcluster.errors import ApiError, bad_request
+from watchcache_devcluster.fieldsets import SET_FIELDS, Tree, item_key, merge_keys
 
 __all__ = ["json_patch", "merge_patch", "strategic_merge_patch"]
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from . import errors
-from .apply import apply_patch
-from .commits import Commits
-from .errors import ApiError, field_invalid
-from .intake import to_storage_form, with_type
-from .options import WriteOptions
-from .patches import json_patch, merge_patch, strategic_merge_patch
-from .resources import Resource
-from .storage import Record
-from .writer import Writer, check_identity, check_stale
+from watchcache_devcluster import errors
+from watchcache_devcluster.apply import apply_patch
+from watchcache_devcluster.commits import Commits
+from watchcache_devcluster.errors import ApiError, field_invalid
+from watchcache_devcluster.intake import to_storage_form, with_type
+from watchcache_devcluster.options import WriteOptions
+from watchcache_devcluster.patches import json_patch, merge_patch, strategic_merge_patch
+from watchcache_devcluster.resources import Resource
+from watchcache_devcluster.storage import Record
+from watchcache_devcluster.writer import Writer, check_identity, check_stale
 
 __all__ = [
     "APPLY_PATCH",

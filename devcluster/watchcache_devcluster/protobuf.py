@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from .builtin_types import Field, Message, message, message_of
+from watchcache_devcluster.builtin_types import Field, Message, message, message_of
 
 __all__ = ["MAGIC", "ProtobufError", "decode_object"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from .cluster import DevCluster
+from watchcache_devcluster.cluster import DevCluster
 
 __all__ = ["devcluster"]
 

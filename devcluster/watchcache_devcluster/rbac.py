@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import errors
-from .errors import ApiError, qualified
-from .storage import Change, Storage, Table
-from .tokens import ADMIN_GROUP, User
+from watchcache_devcluster import errors
+from watchcache_devcluster.errors import ApiError, qualified
+from watchcache_devcluster.storage import Change, Storage, Table
+from watchcache_devcluster.tokens import ADMIN_GROUP, User
 
 __all__ = ["Authorizer", "Question"]
 

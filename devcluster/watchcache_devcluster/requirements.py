@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .errors import Cause, field_invalid
-from .resources import Resource
+from watchcache_devcluster.errors import Cause, field_invalid
+from watchcache_devcluster.resources import Resource
 
 __all__ = ["requirement_causes"]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from .errors import ApiError, no_such_path, no_such_resource, qualified
+from watchcache_devcluster.errors import ApiError, no_such_path, no_such_resource, qualified
 
 __all__ = ["Catalog", "GroupVersion", "Resource"]
 

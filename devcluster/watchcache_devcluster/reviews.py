@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import errors
-from .commits import timestamp
-from .errors import field_invalid
-from .intake import to_storage_form
-from .rbac import Authorizer, Question
-from .resources import Resource
-from .storage import Record, Storage
-from .tokens import ISSUER, Tokens, User
-from .writer import place
+from watchcache_devcluster import errors
+from watchcache_devcluster.commits import timestamp
+from watchcache_devcluster.errors import field_invalid
+from watchcache_devcluster.intake import to_storage_form
+from watchcache_devcluster.rbac import Authorizer, Question
+from watchcache_devcluster.resources import Resource
+from watchcache_devcluster.storage import Record, Storage
+from watchcache_devcluster.tokens import ISSUER, Tokens, User
+from watchcache_devcluster.writer import place
 
 __all__ = ["Reviews"]
 

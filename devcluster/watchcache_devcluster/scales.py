@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import errors
-from .intake import to_storage_form
-from .resources import Resource
-from .writer import check_named
+from watchcache_devcluster import errors
+from watchcache_devcluster.intake import to_storage_form
+from watchcache_devcluster.resources import Resource
+from watchcache_devcluster.writer import check_named
 
 __all__ = ["replicas_of", "scale_of"]
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from .errors import bad_request
-from .resources import Resource
+from watchcache_devcluster.errors import bad_request
+from watchcache_devcluster.resources import Resource
 
 __all__ = [
     "EVERY_FIELD",

@@ -18,29 +18,33 @@ import uuid
 import zlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 
-from . import errors
-from .admin import ADMIN_PREFIX, Admin
-from .authentication import Authenticator
-from .discovery import Discovery
-from .endpoints import Call, Endpoints, Reply, in_slices
-from .errors import ApiError
-from .faults import Fault, FaultSet
-from .listing import ListOptions
-from .rbac import Authorizer, Question
-from .requests import RequestInfo
-from .storage import Storage
-from .streams import Severed, WatchResponse
-from .watches import Watch
+from watchcache_devcluster import errors
+from watchcache_devcluster.admin import ADMIN_PREFIX, Admin
+from watchcache_devcluster.authentication import Authenticator
+from watchcache_devcluster.discovery import Discovery
+from watchcache_devcluster.endpoints import Call, Endpoints, Reply, in_slices
+from watchcache_devcluster.errors import ApiError
+from watchcache_devcluster.faults import Fault, FaultSet
+from watchcache_devcluster.listing import ListOptions
+from watchcache_devcluster.rbac import Authorizer, Question
+from watchcache_devcluster.requests import RequestInfo
+from watchcache_devcluster.storage import Storage
+from watchcache_devcluster.streams import Severed, WatchResponse
+from watchcache_devcluster.watches import Watch
 
 __all__ = ["Server", "Timings"]
 
 _log = logging.getLogger(__name__)
+_http_log = logging.getLogger(f"{__name__}.http")
+# A real one reads so much before a body: selectors may be long.
+_HEADER_BYTES: Final = 1024 * 1024
 _encode = msgspec.json.Encoder().encode
 _MAX_BODY_BYTES = 8 * 1024 * 1024
 _SLICE_BYTES = 256 * 1024
@@ -56,6 +60,15 @@ class Timings:
     bookmark_seconds: float = 60.0
     min_watch_seconds: float = 1800.0
     fresh_timeout_seconds: float = 3.0
+
+
+def _is_no_bad_request(record: logging.LogRecord) -> bool:
+    """Let everything through but that a client does not speak HTTP, which it is told."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
+
+
+_http_log.addFilter(_is_no_bad_request)
 
 
 class Server:
@@ -94,8 +107,11 @@ class Server:
             self._handle,
             request_factory=_make_request,
             access_log=None,
+            logger=_http_log,
             handler_cancellation=True,
             keepalive_timeout=3600.0,
+            max_line_size=_HEADER_BYTES,
+            max_field_size=_HEADER_BYTES,
         )
         runner = web.ServerRunner(web_server, shutdown_timeout=0.1)
         await runner.setup()

@@ -11,10 +11,10 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from .definitions import CRD_TABLE, default_definition
-from .errors import Cause, field_invalid
-from .resources import Resource
-from .selectors import is_label_value, is_qualified_name
+from watchcache_devcluster.definitions import CRD_TABLE, default_definition
+from watchcache_devcluster.errors import Cause, field_invalid
+from watchcache_devcluster.resources import Resource
+from watchcache_devcluster.selectors import is_label_value, is_qualified_name
 
 __all__ = ["apply_defaults", "field_values", "name_causes", "object_causes"]
 

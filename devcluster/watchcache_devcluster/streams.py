@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from .faults import Fault
-from .requests import RequestInfo
-from .watches import Watch, error_line
+from watchcache_devcluster.faults import Fault
+from watchcache_devcluster.requests import RequestInfo
+from watchcache_devcluster.watches import Watch, error_line
 
 __all__ = ["Severed", "WatchResponse"]
 

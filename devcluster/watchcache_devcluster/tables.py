@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from .resources import Resource
+from watchcache_devcluster.resources import Resource
 
 __all__ = ["Column", "Columns", "age", "columns_of", "custom_column", "row_of"]
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-from .storage import Record, Storage
+from watchcache_devcluster.storage import Record, Storage
 
 __all__ = ["ADMIN_GROUP", "ISSUER", "Tokens", "User"]
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .errors import Cause, field_invalid
-from .resources import Resource
+from watchcache_devcluster.errors import Cause, field_invalid
+from watchcache_devcluster.resources import Resource
 
 __all__ = ["immutable_causes", "prune", "schema_causes"]
 

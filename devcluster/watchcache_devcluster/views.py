@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from . import errors
-from .errors import ApiError
-from .intake import with_type
-from .resources import Resource
-from .storage import Record
-from .tables import Columns, columns_of, row_of
+from watchcache_devcluster import errors
+from watchcache_devcluster.errors import ApiError
+from watchcache_devcluster.intake import with_type
+from watchcache_devcluster.resources import Resource
+from watchcache_devcluster.storage import Record
+from watchcache_devcluster.tables import Columns, columns_of, row_of
 
 __all__ = ["View", "negotiate"]
 

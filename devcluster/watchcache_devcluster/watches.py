@@ -14,11 +14,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from . import errors
-from .errors import ApiError
-from .listing import ListOptions, selects
-from .storage import Change, Record, Storage, Table, with_resource_version
-from .views import View
+from watchcache_devcluster import errors
+from watchcache_devcluster.errors import ApiError
+from watchcache_devcluster.listing import ListOptions, selects
+from watchcache_devcluster.storage import Change, Record, Storage, Table, with_resource_version
+from watchcache_devcluster.views import View
 
 __all__ = ["Watch", "error_line"]
 

@@ -11,15 +11,15 @@ import secrets
 import uuid
 from typing import Any
 
-from . import errors
-from .commits import Commits
-from .definitions import CRD_TABLE
-from .errors import ApiError, field_invalid
-from .intake import to_storage_form
-from .options import WriteOptions
-from .resources import Resource
-from .storage import Record, Table
-from .strategies import apply_defaults
+from watchcache_devcluster import errors
+from watchcache_devcluster.commits import Commits
+from watchcache_devcluster.definitions import CRD_TABLE
+from watchcache_devcluster.errors import ApiError, field_invalid
+from watchcache_devcluster.intake import to_storage_form
+from watchcache_devcluster.options import WriteOptions
+from watchcache_devcluster.resources import Resource
+from watchcache_devcluster.storage import Record, Table
+from watchcache_devcluster.strategies import apply_defaults
 
 __all__ = ["Writer"]
 

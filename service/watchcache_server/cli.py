@@ -219,7 +219,8 @@ def settings_page() -> str:
         "or `WATCHCACHE_CONFIG` names (`max_extensions = 10`). A flag goes before the environment,",
         "and that before the file. Sizes are in bytes and times in seconds. A list is given by",
         "repeating the flag, with commas in the environment, and as a list in the file.",
-        "`watchcache-server settings` shows what is in effect, and why.",
+        "`watchcache-server settings` shows what is in effect, and why. A key of the file that is",
+        "no setting is refused; a variable `WATCHCACHE_...` that is none is warned of in the log.",
     ]
     section = ""
     for row in setting_rows():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import faulthandler
 import os
 import signal
@@ -22,6 +23,7 @@ from watchcache_server.settings import Settings, unknown_variables
 __all__ = ["run"]
 
 _INTERRUPTED: Final = 130
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def run(settings: Settings) -> None:
@@ -43,6 +45,7 @@ def run(settings: Settings) -> None:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve_until_signalled(settings, end_in_time))
+            _outlive_the_loop(runner.get_loop())
     finally:
         faulthandler.cancel_dump_traceback_later()
 
@@ -65,7 +68,7 @@ async def _serve_until_signalled(
 
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_report_loop_error)
-    for each in (signal.SIGINT, signal.SIGTERM):
+    for each in _SIGNALS:
         loop.add_signal_handler(each, stop, each.name)
     try:
         await serve(settings, ready=_announce)
@@ -73,6 +76,26 @@ async def _serve_until_signalled(
         if not signals:
             raise
     log.info("stopped")
+
+
+def _outlive_the_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Have a second signal end the process at once until it ends by itself.
+
+    The handlers of the loop go with it, and Python's go while the interpreter ends; a signal that
+    came then would kill the process, which looks like a crash.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    for each in _SIGNALS:
+        loop.remove_signal_handler(each)
+        signal.signal(each, lambda *_: os._exit(_INTERRUPTED))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    # All threads have ended by then.
+    atexit.register(_ignore_signals)
+
+
+def _ignore_signals() -> None:
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
 
 
 def _warn_of_variables(environment: Mapping[str, str]) -> None:

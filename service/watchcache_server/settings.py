@@ -208,7 +208,10 @@ class Settings:
     max_extensions: int = _setting(1000, "Extensions registered at once.", low=1)
     max_sources: int = _setting(500, "Informers of one extension.", low=1)
     max_spec_bytes: int = _setting(
-        1024 * 1024, "Size of a spec, manifests included.", low=1024, high=4 * 1024 * 1024
+        1024 * 1024,
+        "Size of a spec, manifests included; also of its selectors, counted for each informer.",
+        low=1024,
+        high=4 * 1024 * 1024,
     )
     max_manifest_documents: int = _setting(
         5000, "Objects in the manifests of a spec, Lists expanded.", low=1
@@ -247,6 +250,12 @@ class Settings:
         "changes in between are joined.",
         low=0.01,
         high=10,
+    )
+    max_known_objects: int = _setting(
+        2_000_000, "Objects that clients say they hold, of all uploads under way.", low=1
+    )
+    known_seconds: float = _setting(
+        60, "How long an upload of what a client holds waits for its Watch.", low=1, high=3600
     )
     stalled_write_seconds: float = _setting(
         60,

@@ -24,6 +24,7 @@ class World:
         self._namespace = namespace
         self._path = f"/api/v1/namespaces/{namespace}/configmaps"
         self._random = random.Random(seed)
+        self._live: dict[str, str] = {}
         self.written = 0
         #: uid and resourceVersion of every state that was written.
         self.versions: set[tuple[str, str]] = set()
@@ -42,7 +43,7 @@ class World:
                 group.create_task(self._write(names, share, pause))
 
     async def _write(self, names: list[str], count: int, pause: float) -> None:
-        live: dict[str, str] = {}
+        live = self._live
         for number in range(count):
             if pause and self._random.random() < 0.1:
                 await asyncio.sleep(self._random.uniform(0.0, 20 * pause))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,14 +37,17 @@ async def _reloader(
             "KUBECONFIG": str(endpoint.kubeconfig),
         },
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
+    errors = b""
     try:
         yield process.stdout
         assert process.returncode is None, "it runs until it is stopped"
     finally:
-        process.terminate()
-        await process.communicate()
+        process.send_signal(signal.SIGINT)
+        _, errors = await process.communicate()
+    assert errors == b"", "Ctrl-C ends it without a traceback"
 
 
 async def _line(output: asyncio.StreamReader) -> str:
@@ -62,7 +66,7 @@ def _using(name: str, configmap_name: str, *, enabled: bool = True) -> dict[str,
 
 def test_the_example_is_short() -> None:
     """A controller that does something useful fits on a page."""
-    assert len(_EXAMPLE.read_text(encoding="utf-8").splitlines()) < 80
+    assert len(_EXAMPLE.read_text(encoding="utf-8").splitlines()) < 85
 
 
 @pytest.mark.timeout(150)

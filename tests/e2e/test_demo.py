@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import pty
@@ -15,9 +16,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import watchcache
-from tools import demo
+from tools import demo, demo_story
+from watchcache_devcluster import ApiError, DevCluster
 
 ROOT = Path(__file__).resolve().parents[2]
 _LIMIT_SECONDS = 60.0
@@ -154,9 +157,26 @@ def test_an_error_in_a_group_of_tasks_is_told_as_itself(
     assert capsys.readouterr().err == f"demo failed: {told}\n"
 
 
+async def test_a_deployment_that_somebody_deletes_comes_back(devcluster: DevCluster) -> None:
+    """The demo goes on making changes, whatever is tried."""
+    await devcluster.load(demo_story.MANIFESTS)
+    await devcluster.delete("deployments.apps", "web", "demo")
+    story = demo_story.Story(Console(quiet=True), devcluster, "", "", is_endless=True)
+    living = asyncio.create_task(story._live_on())
+    found = None
+    async with asyncio.timeout(_LIMIT_SECONDS):
+        while found is None:
+            await asyncio.sleep(0.1)
+            with contextlib.suppress(ApiError):
+                found = await devcluster.get("deployments.apps", "web", "demo")
+    living.cancel()
+    assert found["metadata"]["labels"]["tier"] == "silver"
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "kill"])
 @pytest.mark.timeout(120)
-async def test_on_a_terminal_a_fault_is_shown_and_ctrl_c_removes_everything(
-    tmp_path: Path,
+async def test_on_a_terminal_a_fault_is_shown_and_the_end_removes_everything(
+    end: signal.Signals, tmp_path: Path
 ) -> None:
     """What it says to try works, and what comes of it is seen."""
     async with _on_terminal(tmp_path) as terminal:
@@ -171,7 +191,7 @@ async def test_on_a_terminal_a_fault_is_shown_and_ctrl_c_removes_everything(
         assert await fault.wait() == 0
         await terminal.read_until("broke off")
         await terminal.read_until("nothing is lost")
-        terminal.process.send_signal(signal.SIGINT)
+        terminal.process.send_signal(end)
         await terminal.read_until("removed")
         assert await terminal.process.wait() == 0
     assert _is_empty(tmp_path)

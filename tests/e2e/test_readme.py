@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import shlex
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -75,16 +76,19 @@ async def test_the_controller_prints_what_the_readme_says(
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-u", "-c", code.replace(ADDRESS, service.address)),
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
+    errors = b""
     try:
         assert await _line(process.stdout) == "devcluster/team-a/web 2"
         await devcluster.patch("deployments.apps", "web", {"spec": {"replicas": 5}}, "team-a")
         assert await _line(process.stdout) == "devcluster/team-a/web 5"
         assert process.returncode is None
     finally:
-        process.terminate()
-        await process.communicate()
+        process.send_signal(signal.SIGINT)
+        _, errors = await process.communicate()
+    assert errors == b"", "Ctrl-C ends it without a traceback"
 
 
 class Reflected:

@@ -115,11 +115,8 @@ def test_the_command_without_its_extra_says_what_to_install(wheel: Path, tmp_pat
     """One line on standard error, and no traceback."""
     done = Environment(tmp_path / "venv", wheel).run("watchcache", "--help")
     assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(
-        r"error: No module named '\w+'; "
-        r"install the command with: pip install 'watchcache\[cli\]'\n",
-        done.stderr,
-    )
+    [line] = done.stderr.splitlines()
+    assert re.match(r"error: No module named '\w+'; .*pip install .*\[cli\]'", line)
 
 
 @pytest.mark.timeout(180)

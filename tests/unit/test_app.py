@@ -190,12 +190,17 @@ async def test_a_fault_of_a_part_ends_the_service(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It does not go on without one."""
+    is_up = asyncio.Event()
 
     async def fail(_: ExtensionRegistry) -> None:
-        await asyncio.sleep(0.05)
+        await is_up.wait()
         raise RuntimeError("a fault")
+
+    async def live() -> None:
+        async with run(settings):
+            is_up.set()
+            await asyncio.sleep(_LIMIT_SECONDS)
 
     monkeypatch.setattr(ExtensionRegistry, "_reap_forever", fail)
     with pytest.raises(RuntimeError, match="a fault"):
-        async with run(settings):
-            await asyncio.sleep(_LIMIT_SECONDS)
+        await live()

@@ -230,3 +230,43 @@ def test_what_hangs_does_not_keep_it_from_ending(hang: str) -> None:
     assert ended.returncode == 1
     assert "Timeout (0:00:00.200000)!" in ended.stderr
     assert "most recent call first" in ended.stderr
+
+
+ENDING = """
+import asyncio, builtins, os, signal, sys
+from watchcache_server import process
+from watchcache_server.settings import Settings
+
+async def serve(settings, *, ready):
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.Event().wait()
+
+class Late:
+    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.{number}):
+        kill(pid, number)
+
+process.serve = serve
+process.run(Settings())
+{then}
+"""
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize(
+    ("then", "code"),
+    [
+        pytest.param("os.kill(os.getpid(), signal.{number})", 130, id="after the loop"),
+        pytest.param("builtins.late = Late()", 0, id="in the last moments of the interpreter"),
+    ],
+)
+def test_a_second_signal_that_comes_late_kills_nothing(number: str, then: str, code: int) -> None:
+    """The process ends at once, or by itself in a moment: never by the signal, as a crash would."""
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDING.format(number=number, then=then.format(number=number))],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Bookmark,
         Disconnected,
         Event,
+        KnownGone,
         Message,
         Reset,
         SourceChanged,
@@ -95,7 +96,9 @@ _MODULES = {
     ),
     "extension": "Extension Listing Selection WatchOptions",
     "keys": "Key",
-    "messages": "Batch Bookmark Disconnected Event Message Reset SourceChanged Started Synced",
+    "messages": (
+        "Batch Bookmark Disconnected Event KnownGone Message Reset SourceChanged Started Synced"
+    ),
     "mirror": "Mirror",
     "objects": "Freshness Item",
     "spec": "Resource",
@@ -143,6 +146,7 @@ __all__ = [
     "InvalidArgumentError",
     "Item",
     "Key",
+    "KnownGone",
     "LeftReason",
     "Listing",
     "Message",

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from watchcache.durations import Duration, duration_message, seconds_of
-from watchcache.errors import ConnectionSettingsError
+from watchcache.errors import ConnectionSettingsError, Violations
 from watchcache.extension import Extension
 from watchcache.keys import parse_extension_name
 from watchcache.known_specs import KnownSpecs
@@ -114,11 +114,12 @@ class Connection:
 
         Raises InvalidArgumentError with every broken rule in `field_violations`.
         """
-        namespace, short_name = parse_extension_name(name)
-        request = service_pb2.RegisterRequest(
-            namespace=namespace,
-            name=short_name,
-            spec=build_spec(
+        request, wait_seconds = service_pb2.RegisterRequest(), 0.0
+        violations = Violations()
+        with violations.collecting():
+            request.namespace, request.name = parse_extension_name(name)
+        with violations.collecting():
+            spec = build_spec(
                 service_account=service_account,
                 watch=watch,
                 content=content,
@@ -127,12 +128,14 @@ class Connection:
                 namespaces=namespaces,
                 projection=projection,
                 ttl=ttl,
-            ),
-        )
+            )
+            request.spec.CopyFrom(spec)
+        with violations.collecting():
+            wait_seconds = 0.0 if wait is None else seconds_of(wait, field="wait")
+        violations.finish()
         # What a watch registers again later does not wait: it has the stream to be told by.
         registration = service_pb2.RegisterRequest()
         registration.CopyFrom(request)
-        wait_seconds = 0.0 if wait is None else seconds_of(wait, field="wait")
         if wait_seconds:
             request.wait.CopyFrom(duration_message(wait_seconds))
         service = self._service

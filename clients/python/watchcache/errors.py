@@ -8,6 +8,8 @@ only place where a gRPC status becomes one; whoever raises it chains the origina
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar
 
 from watchcache.details import FieldViolation, StatusDetails, Violation, parse_status_details
@@ -37,6 +39,7 @@ __all__ = [
     "UnavailableError",
     "UnimplementedError",
     "Violation",
+    "Violations",
     "WatchCacheError",
     "from_rpc_error",
 ]
@@ -85,8 +88,36 @@ class InvalidArgumentError(WatchCacheError):
         cls, field: str, description: str, *, reason: str = "INVALID_ARGUMENT"
     ) -> InvalidArgumentError:
         """Make one about a single field, for a rule that the client checks by itself."""
-        details = StatusDetails(field_violations=(FieldViolation(field, description),))
-        return cls(f"{field}: {description}", reason=reason, details=details)
+        return cls.of_all([FieldViolation(field, description)], reason=reason)
+
+    @classmethod
+    def of_all(
+        cls, violations: Sequence[FieldViolation], *, reason: str = "INVALID_ARGUMENT"
+    ) -> InvalidArgumentError:
+        """Make one about every field that breaks a rule."""
+        details = StatusDetails(field_violations=tuple(violations))
+        told = "; ".join(f"{each.field}: {each.description}" for each in violations)
+        return cls(told, reason=reason, details=details)
+
+
+class Violations:
+    """Collects broken rules, so that a caller is told of all of them at once."""
+
+    def __init__(self) -> None:
+        self._found: list[FieldViolation] = []
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Take the broken rules that are raised inside."""
+        try:
+            yield
+        except InvalidArgumentError as error:
+            self._found += error.field_violations
+
+    def finish(self) -> None:
+        """Raise InvalidArgumentError with all of them, if there are any."""
+        if self._found:
+            raise InvalidArgumentError.of_all(self._found)
 
 
 class NotFoundError(WatchCacheError):
@@ -208,8 +239,8 @@ def from_rpc_error(error: grpc.aio.AioRpcError, *, address: str) -> WatchCacheEr
     if kind is UnavailableError:
         message = _CONNECTING.sub("", message)
         message = (
-            f"cannot reach watchcache at {address}: {message}; see that it runs there, or "
-            "name another address in WATCHCACHE_ADDRESS"
+            f"cannot reach watchcache at {address}: {message}; see that it runs there, or give "
+            "another address (WATCHCACHE_ADDRESS, unless one was given)"
         )
     elif kind is UnimplementedError:
         message = f"what answers at {address} does not serve watchcache.v1alpha1: {message}"

@@ -24,6 +24,7 @@ __all__ = [
     "Bookmark",
     "Disconnected",
     "Event",
+    "KnownGone",
     "Message",
     "Reset",
     "SourceChanged",
@@ -59,7 +60,11 @@ class Event(CachedObject[T]):
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A stream has begun. After SNAPSHOT, collect up to `Synced`, then replace what was held."""
+    """A stream has begun. After SNAPSHOT, collect up to `Synced`, then replace what was held.
+
+    After RESUMED and DIFFERENCE what is held stays, and is changed by what follows. Revisions
+    compare only under one `extension_uid`.
+    """
 
     mode: StartMode
     extension_uid: str
@@ -101,6 +106,18 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownGone:
+    """Objects that were said to be held are gone, or out of view: `ids` as `holdings` makes them.
+
+    It comes to a watch that tells what it holds, after DIFFERENCE; a mirror does so by itself.
+    """
+
+    type: EventType
+    left_reason: LeftReason | None
+    ids: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SourceChanged:
     """An informer in view is in this state; sent for each at the start, then for changes."""
 
@@ -115,5 +132,5 @@ class Disconnected:
     retry_seconds: float
 
 
-Message = Started | Batch[T] | Synced | Bookmark | Reset | SourceChanged | Disconnected
+Message = Started | Batch[T] | KnownGone | Synced | Bookmark | Reset | SourceChanged | Disconnected
 """Any of them. More may come: pass over what you do not know."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
@@ -25,11 +25,13 @@ from watchcache.errors import (
     StaleError,
     WatchCacheError,
 )
+from watchcache.holdings import HeldObject
 from watchcache.keys import Key, ResourceName, parse_resource
 from watchcache.messages import (
     Batch,
     Bookmark,
     Disconnected,
+    KnownGone,
     Message,
     Reset,
     SourceChanged,
@@ -39,9 +41,10 @@ from watchcache.messages import (
 from watchcache.objects import Decoder
 from watchcache.pulse import Pulse
 from watchcache.sources import SourceTable
-from watchcache.states import StartMode
+from watchcache.states import Projection, StartMode
 from watchcache.status import Source
 from watchcache.store import Change, Entry, Store, Version
+from watchcache.v1alpha1 import extension_pb2
 from watchcache.watch import Watch
 from watchcache.workqueue import Queue, Related
 
@@ -74,6 +77,8 @@ class Mirror(Generic[T]):
         self._max_age_seconds = max_age_seconds
         self._name = name
         self._store: Store[T] = Store(decode)
+        self._extension_uid = ""
+        watch.holdings = self._held
         self._sources = SourceTable()
         self._listeners: list[Listener[T]] = []
         self._pulse = Pulse()
@@ -285,6 +290,8 @@ class Mirror(Generic[T]):
         if isinstance(message, Batch):
             changes = self._store.apply(message)
             self._confirm(is_complete=False)
+        elif isinstance(message, KnownGone):
+            changes = self._store.remove_ids(message.type, message.left_reason, message.ids)
         elif isinstance(message, SourceChanged):
             self._sources.update(message.source, now=self._now(), wall_time=datetime.now(UTC))
         elif isinstance(message, Bookmark):
@@ -306,6 +313,32 @@ class Mirror(Generic[T]):
         if changes:
             self._tell(changes)
 
+    def _held(self) -> Iterator[HeldObject]:
+        """Yield what is held, for the service to find out what differs."""
+        projections: dict[tuple[str, str, str], extension_pb2.Projection.ValueType] = {}
+        for resource, key, entry in self._store.walk():
+            place = (resource, key.cluster, key.namespace)
+            if place not in projections:
+                projections[place] = self._projection(*place)
+            yield HeldObject(
+                *place,
+                entry.version,
+                projections[place],
+                entry.uid,
+                entry.resource_version,
+            )
+
+    def _projection(
+        self, resource: str, cluster: str, namespace: str
+    ) -> extension_pb2.Projection.ValueType:
+        covering = self._sources.covering(
+            parse_resource(resource), namespace=namespace, cluster=cluster
+        )
+        if not covering or covering[0].projection is Projection.UNKNOWN:
+            # Nobody can tell in which form it is held, so it comes anew.
+            return extension_pb2.PROJECTION_UNSPECIFIED
+        return extension_pb2.Projection.Value(f"PROJECTION_{covering[0].projection}")
+
     def _tell(self, changes: Sequence[Change[T]]) -> None:
         self._is_telling = True
         try:
@@ -317,7 +350,10 @@ class Mirror(Generic[T]):
     def _start(self, started: Started) -> None:
         self._last_break = None
         self._sources.begin_stream()
-        if started.mode is StartMode.RESUMED:
+        if started.extension_uid != self._extension_uid:
+            self._store.forget_revisions()
+            self._extension_uid = started.extension_uid
+        if started.mode in (StartMode.RESUMED, StartMode.DIFFERENCE):
             # What was missed comes now, in batches that do not say how old they are.
             self._is_behind = True
             self._behind_until = self._now() + started.bookmark_interval_seconds

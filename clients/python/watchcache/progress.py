@@ -12,10 +12,12 @@ from typing import Generic, TypeVar
 
 from watchcache.backoff import Backoff
 from watchcache.errors import DeregisteredError, NotFoundError, WatchCacheError
+from watchcache.holdings import ID_BYTES
 from watchcache.messages import (
     Batch,
     Bookmark,
     Event,
+    KnownGone,
     Message,
     Reset,
     SourceChanged,
@@ -23,7 +25,14 @@ from watchcache.messages import (
     Synced,
 )
 from watchcache.objects import Decoder
-from watchcache.states import RESET_REASONS, START_MODES, StartMode
+from watchcache.states import (
+    EVENT_TYPES,
+    LEFT_REASONS,
+    RESET_REASONS,
+    START_MODES,
+    EventType,
+    StartMode,
+)
 from watchcache.status import Source, duration_seconds
 from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
 
@@ -101,6 +110,8 @@ class WatchProgress(Generic[T]):
             return SourceChanged(Source.from_message(response.source_status))
         if kind == "started":
             return self._start(response.started)
+        if kind == "known_gone":
+            return _known_gone(response.known_gone)
         if kind == "synced":
             self._is_snapshot = False
             self._advance(response.synced.resume_token)
@@ -115,9 +126,14 @@ class WatchProgress(Generic[T]):
 
     def fail(self, error: WatchCacheError) -> Retry:
         """Decide what follows a failed stream or registration; raise `error` if nothing."""
+        if error.reason == "RESUME_LOST":
+            # What is held is told instead, at once.
+            self.resume_token = b""
+            return Retry(0.0, has_to_register=False)
+        has_expired = error.reason == "KNOWN_NOT_FOUND"
         is_lost = isinstance(error, NotFoundError) and not isinstance(error, DeregisteredError)
-        has_to_register = is_lost and self._can_register
-        if not (has_to_register or error.is_retriable):
+        has_to_register = is_lost and self._can_register and not has_expired
+        if not has_expired and not (has_to_register or error.is_retriable):
             raise error
         self._failures += 1
         is_expected = error.reason != "EXTENSION_SERVICE_ACCOUNT_GONE"
@@ -135,10 +151,13 @@ class WatchProgress(Generic[T]):
         if interval > 0:
             self._bookmark_interval_seconds = interval
         mode = START_MODES[started.mode]
-        if mode is not StartMode.RESUMED:
-            self._forget()
-        else:
+        if mode is StartMode.RESUMED:
             self._is_snapshot = False
+        elif mode is StartMode.DIFFERENCE:
+            self._is_snapshot = False
+            self.resume_token = b""
+        else:
+            self._forget()
         return Started(mode, started.extension_uid, self._bookmark_interval_seconds)
 
     def _forget(self) -> None:
@@ -150,3 +169,14 @@ class WatchProgress(Generic[T]):
             self.resume_token = resume_token
             self._failures = 0
             self._has_registered = False
+
+
+def _known_gone(message: service_pb2.KnownGone) -> KnownGone:
+    kind = EVENT_TYPES[message.type]
+    reason = LEFT_REASONS[message.left_reason] if kind is EventType.LEFT else None
+    ids = message.ids
+    return KnownGone(
+        kind,
+        reason,
+        tuple(ids[start : start + ID_BYTES] for start in range(0, len(ids), ID_BYTES)),
+    )

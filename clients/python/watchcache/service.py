@@ -9,6 +9,7 @@ import asyncio
 import ipaddress
 import json
 import re
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
@@ -26,6 +27,7 @@ __all__ = ["DEFAULT_ADDRESS", "Service", "Stream", "target_of"]
 
 DEFAULT_ADDRESS = "127.0.0.1:7443"
 _DEFAULT_PORT = 7443
+_UPLOAD_SECONDS = 120.0
 
 _Request = TypeVar("_Request", bound=ProtobufMessage)
 _Response = TypeVar("_Response", bound=ProtobufMessage)
@@ -109,6 +111,22 @@ class Service:
         """Make one call within the time limit, plus the `extra_seconds` that it takes."""
         try:
             return await method(request, timeout=self._timeout_seconds + extra_seconds)
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error, address=self.address) from error
+
+    async def upload(
+        self,
+        method: grpc.aio.StreamUnaryMultiCallable[_Request, _Response],
+        requests: Iterator[_Request],
+    ) -> _Response:
+        """Send messages one after the other; return the answer."""
+
+        async def sent() -> AsyncIterator[_Request]:
+            for request in requests:
+                yield request
+
+        try:
+            return await method(sent(), timeout=_UPLOAD_SECONDS)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error, address=self.address) from error
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from watchcache.durations import Duration, duration_message, seconds_of
-from watchcache.errors import InvalidArgumentError
+from watchcache.errors import FieldViolation, InvalidArgumentError, Violations
 from watchcache.keys import parse_resource
 from watchcache.states import Projection
 from watchcache.v1alpha1 import extension_pb2
@@ -22,6 +22,7 @@ from watchcache.v1alpha1 import extension_pb2
 __all__ = ["Content", "Resource", "build_spec"]
 
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]*")
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 Content = str | bytes | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """Manifests: YAML or JSON text, one object, or several."""
@@ -44,27 +45,38 @@ class Resource:
     projection: Projection | str | None = None
 
     def to_message(
-        self, *, field: str, namespaces: Sequence[str], projection: Projection | str | None
+        self,
+        *,
+        field: str,
+        namespaces: Sequence[str],
+        projection: extension_pb2.Projection.ValueType,
     ) -> extension_pb2.ResourceWatch:
         """Return the entry, with defaults for what it leaves open; errors name it by `field`."""
-        kind, dot, rest = self.name.partition(".")
-        is_kind = _KIND.fullmatch(kind) is not None
-        # Kind and plural are named alike but for the first letter.
-        name = parse_resource(f"{kind.lower()}{dot}{rest}" if is_kind else self.name, field=field)
         message = extension_pb2.ResourceWatch(
-            group=name.group,
-            version=name.version,
-            namespaces=namespaces
-            if self.namespaces is None
-            else _names(self.namespaces, field=f"{field}.namespaces"),
             label_selector=self.label_selector,
             field_selector=self.field_selector,
-            projection=_projection(self.projection or projection, field=f"{field}.projection"),
+            namespaces=namespaces if self.namespaces is None else (),
+            projection=projection,
         )
-        if is_kind:
-            message.kind = kind
-        else:
-            message.resource = name.plural
+        kind, dot, rest = self.name.partition(".")
+        is_kind = _KIND.fullmatch(kind) is not None
+        violations = Violations()
+        with violations.collecting():
+            # Kind and plural are named alike but for the first letter.
+            written = f"{kind.lower()}{dot}{rest}" if is_kind else self.name
+            name = parse_resource(written, field=field)
+            message.group, message.version = name.group, name.version
+            if is_kind:
+                message.kind = kind
+            else:
+                message.resource = name.plural
+        with violations.collecting():
+            own = self.namespaces or ()
+            message.namespaces.extend(_namespaces(own, field=f"{field}.namespaces"))
+        with violations.collecting():
+            if self.projection:
+                message.projection = _projection(self.projection, field=f"{field}.projection")
+        violations.finish()
         return message
 
 
@@ -82,29 +94,62 @@ def build_spec(
     """Make the spec of an extension. Raises InvalidArgumentError."""
     if watch is not None and content is not None:
         raise InvalidArgumentError.of("watch", "give the resources to watch or content, not both")
-    spec = extension_pb2.ExtensionSpec(
-        service_account=service_account, clusters=_names(clusters, field="clusters")
-    )
-    if ttl is not None:
-        spec.ttl.CopyFrom(duration_message(seconds_of(ttl, field="ttl")))
-    if content is not None:
-        if namespaces:
-            raise InvalidArgumentError.of("namespaces", "content names its own; write them there")
-        spec.content.manifests = _manifests(content)
-        spec.content.only_these_objects = only_these_objects
-        spec.content.projection = _projection(projection, field="projection")
-    elif only_these_objects:
-        raise InvalidArgumentError.of("only_these_objects", "it narrows content, and there is none")
-    elif watch is not None:
-        defaults = _names(namespaces, field="namespaces")
-        spec.resources.SetInParent()
-        for index, entry in enumerate(_entries(watch)):
-            resource = Resource(entry) if isinstance(entry, str) else entry
+    spec = extension_pb2.ExtensionSpec(service_account=service_account)
+    violations = Violations()
+    with violations.collecting():
+        spec.clusters.extend(_names(clusters, field="clusters"))
+    with violations.collecting():
+        if ttl is not None:
+            spec.ttl.CopyFrom(duration_message(seconds_of(ttl, field="ttl")))
+    kept, defaults = extension_pb2.PROJECTION_UNSPECIFIED, tuple[str, ...]()
+    with violations.collecting():
+        kept = _projection(projection, field="projection")
+    with violations.collecting():
+        defaults = tuple(_namespaces(namespaces, field="namespaces"))
+    with violations.collecting():
+        if content is not None:
+            _fill_content(spec, content, namespaces, projection=kept)
+            spec.content.only_these_objects = only_these_objects
+        elif only_these_objects:
+            raise InvalidArgumentError.of(
+                "only_these_objects", "it narrows content, and there is none"
+            )
+        elif watch is not None:
+            _fill_watch_set(spec, watch, defaults, projection=kept)
+    violations.finish()
+    return spec
+
+
+def _fill_content(
+    spec: extension_pb2.ExtensionSpec,
+    content: Content,
+    namespaces: Sequence[str],
+    *,
+    projection: extension_pb2.Projection.ValueType,
+) -> None:
+    if namespaces:
+        raise InvalidArgumentError.of("namespaces", "content names its own; write them there")
+    spec.content.manifests = _manifests(content)
+    spec.content.projection = projection
+
+
+def _fill_watch_set(
+    spec: extension_pb2.ExtensionSpec,
+    watch: Sequence[str | Resource],
+    namespaces: Sequence[str],
+    *,
+    projection: extension_pb2.Projection.ValueType,
+) -> None:
+    spec.resources.SetInParent()
+    violations = Violations()
+    for index, entry in enumerate(_entries(watch)):
+        resource = Resource(entry) if isinstance(entry, str) else entry
+        with violations.collecting():
             message = resource.to_message(
-                field=f"watch[{index}]", namespaces=defaults, projection=projection
+                field=f"watch[{index}]", namespaces=namespaces, projection=projection
             )
             spec.resources.items.append(message)
-    return spec
+    violations.finish()
 
 
 def _entries(watch: Sequence[str | Resource]) -> Sequence[str | Resource]:
@@ -116,6 +161,21 @@ def _entries(watch: Sequence[str | Resource]) -> Sequence[str | Resource]:
 def _names(names: Sequence[str], *, field: str) -> Sequence[str]:
     if isinstance(names, str):
         raise InvalidArgumentError.of(field, f"{names!r} is one string; give a list of names")
+    return names
+
+
+def _namespaces(names: Sequence[str], *, field: str) -> Sequence[str]:
+    violations = [
+        FieldViolation(
+            f"{field}[{index}]",
+            f"{name!r} is no namespace; use lower-case letters, digits and '-', with a letter or "
+            "digit at both ends, 63 at most",
+        )
+        for index, name in enumerate(_names(names, field=field))
+        if not _LABEL.fullmatch(name)
+    ]
+    if violations:
+        raise InvalidArgumentError.of_all(violations)
     return names
 
 

@@ -42,7 +42,8 @@ class _Word(StrEnum):
         """Read a word as people write it. Raises InvalidArgumentError that names `field`."""
         name = word.upper().replace("-", "_")
         if name not in cls.__members__ or name == "UNKNOWN":
-            known = ", ".join(member.lower() for member in cls if member != "UNKNOWN")
+            words = (member for member in cls if member != "UNKNOWN")
+            known = ", ".join(word.lower().replace("_", "-") for word in words)
             raise InvalidArgumentError.of(field, f"{word!r} is not known; it is one of {known}")
         return cls[name]
 
@@ -114,6 +115,7 @@ class StartMode(_Word):
 
     SNAPSHOT = "SNAPSHOT"
     RESUMED = "RESUMED"
+    DIFFERENCE = "DIFFERENCE"
     UNKNOWN = "UNKNOWN"
 
 

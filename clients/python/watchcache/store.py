@@ -10,11 +10,14 @@ a reader.
 from __future__ import annotations
 
 import json
+import sys
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from watchcache.errors import InvalidArgumentError
+from watchcache.holdings import object_id
 from watchcache.keys import Key
 from watchcache.messages import Event
 from watchcache.objects import Decoder
@@ -39,10 +42,18 @@ class Version(NamedTuple):
 class Entry:
     """One object that is held. Labels and owners are read from the body at their first use."""
 
-    __slots__ = ("_metadata", "body", "resource_version", "revision", "uid")
+    __slots__ = ("_metadata", "body", "resource_version", "revision", "uid", "version")
 
-    def __init__(self, uid: str, resource_version: str, revision: int, body: bytes | None) -> None:
+    def __init__(
+        self,
+        uid: str,
+        resource_version: str,
+        revision: int,
+        body: bytes | None,
+        version: str = "",
+    ) -> None:
         self.uid = uid
+        self.version = version
         self.resource_version = resource_version
         self.revision = revision
         self.body = body
@@ -173,6 +184,44 @@ class Store(Generic[T]):
             changes += self._apply_to(self._tables, event)
         return changes
 
+    def forget_revisions(self) -> None:
+        """Take that revisions begin anew: the service has restarted."""
+        for _, _, entry in _walk(self._tables):
+            entry.revision = 0
+
+    def remove_ids(
+        self, kind: EventType, left_reason: LeftReason | None, ids: Iterable[bytes]
+    ) -> list[Change[T]]:
+        """Let go of objects that are named by their ids; return what changed."""
+        changes = []
+        for wanted in ids:
+            place = self._find_id(wanted)
+            if place is not None:
+                resource, key = place
+                held = _find(self._tables, resource, key)
+                assert held is not None, "what the index names is held"
+                self._take_out(resource, key)
+                changes.append(self._change(kind, resource, key, held, None, left_reason))
+        return changes
+
+    def _find_id(self, wanted: bytes) -> tuple[str, Key] | None:
+        place = self.find_uid(str(uuid.UUID(bytes=wanted)))
+        if place is not None:
+            return place
+        # The uid is no UUID, which is rare enough.
+        return next(
+            (
+                (resource, key)
+                for resource, key, entry in _walk(self._tables)
+                if object_id(entry.uid) == wanted
+            ),
+            None,
+        )
+
+    def walk(self) -> Iterator[tuple[str, Key, Entry]]:
+        """Iterate over everything, by resource, cluster and namespace."""
+        return _walk(self._tables)
+
     def get(self, resource: str, key: Key) -> Entry | None:
         """Return the object of exactly this key, cluster included."""
         return _find(self._tables, resource, key)
@@ -240,7 +289,13 @@ class Store(Generic[T]):
         self, tables: dict[str, _Table], event: Event[T], held: Entry | None
     ) -> list[Change[T]]:
         resource, key = event.resource, event.key
-        new = Entry(event.uid, event.resource_version, event.revision, event.body)
+        new = Entry(
+            event.uid,
+            event.resource_version,
+            event.revision,
+            event.body,
+            sys.intern(event.version),
+        )
         same = held
         if tables is self._incoming:
             # Most of a snapshot is what is held already; its bodies need not be there twice.
@@ -270,16 +325,18 @@ class Store(Generic[T]):
         resource, key = event.resource, event.key
         if held is None or held.uid != event.uid:
             return []  # Gone already, or of an earlier incarnation.
-        group = tables[resource][key.cluster, key.namespace]
-        del group[key.name]
-        if not group:
-            del tables[resource][key.cluster, key.namespace]
         if tables is self._incoming:
+            _discard_entry(tables, resource, key)
             return []
-        self._unindex(resource, key, held)
+        self._take_out(resource, key)
         body = held.body if event.body is None else event.body
         last = Entry(event.uid, event.resource_version, event.revision, body)
         return [self._change(event.type, resource, key, last, None, event.left_reason)]
+
+    def _take_out(self, resource: str, key: Key) -> None:
+        held = _find(self._tables, resource, key)
+        _discard_entry(self._tables, resource, key)
+        self._unindex(resource, key, held)
 
     def _index(self, resource: str, key: Key, entry: Entry) -> None:
         labels, owners = self._by_label.get(resource), self._by_owner.get(resource)
@@ -335,6 +392,13 @@ def _find(tables: Mapping[str, _Table], resource: str, key: Key) -> Entry | None
     table = tables.get(resource)
     entries = table.get((key.cluster, key.namespace)) if table is not None else None
     return entries.get(key.name) if entries is not None else None
+
+
+def _discard_entry(tables: Mapping[str, _Table], resource: str, key: Key) -> None:
+    group = tables[resource][key.cluster, key.namespace]
+    del group[key.name]
+    if not group:
+        del tables[resource][key.cluster, key.namespace]
 
 
 def _walk(tables: Mapping[str, _Table]) -> Iterator[tuple[str, Key, Entry]]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import chain
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from watchcache.consistency import longest_wait_seconds
-from watchcache.errors import WatchCacheError
+from watchcache.errors import ResourceExhaustedError, UnimplementedError, WatchCacheError
+from watchcache.holdings import Holdings, uploads
 from watchcache.messages import Disconnected, Message, Synced
 from watchcache.progress import Retry, WatchProgress
 from watchcache.service import Service, Stream
@@ -52,6 +54,9 @@ class Watch(Generic[T]):
         self._stream: Stream[service_pb2.WatchResponse] | None = None
         self._retry: Retry | None = None
         self._closed = asyncio.Event()
+        #: Gives what is held, so that a stream that cannot go on by its token is sent only what
+        #: differs. None where nothing is held.
+        self.holdings: Holdings | None = None
 
     @property
     def resume_token(self) -> bytes:
@@ -130,11 +135,32 @@ class Watch(Generic[T]):
     async def _receive(self) -> service_pb2.WatchResponse:
         limit = self._progress.silence_limit_seconds
         if self._stream is None:
-            self._request.resume_token = self._progress.resume_token
+            await self._prepare()
             self._stream = self._service.stream(self._service.stub.Watch, self._request)
             # It begins when it is as fresh as asked for.
             limit += longest_wait_seconds(self._request.consistency)
         return await self._stream.receive(limit_seconds=limit)
+
+    async def _prepare(self) -> None:
+        """Have the request say where to go on, or what is held."""
+        request = self._request
+        request.resume_token = self._progress.resume_token
+        request.known = b""
+        held = self.holdings() if self.holdings is not None else ()
+        first = next(iter(held), None)
+        request.fail_on_reset = first is not None and bool(request.resume_token)
+        if first is not None and not request.resume_token:
+            messages = uploads(request.namespace, request.name, chain((first,), held))
+            request.known = await self._upload(messages)
+
+    async def _upload(self, messages: Iterator[service_pb2.UploadKnownRequest]) -> bytes:
+        try:
+            answer = await self._service.upload(self._service.stub.UploadKnown, messages)
+        except (ResourceExhaustedError, UnimplementedError) as error:
+            # There is too much of it, or the service is an older one: everything comes anew.
+            _log.info("watch of %s begins anew: %s", self._request.name, error)
+            return b""
+        return answer.handle
 
     def _fail(self, error: WatchCacheError) -> Disconnected:
         self._retry = self._progress.fail(error)

@@ -19,12 +19,14 @@ from typing import Final
 from watchcache_server.clusters.registry import ClusterRegistry
 from watchcache_server.extensions.extension import Clock
 from watchcache_server.extensions.informer import Informer
+from watchcache_server.extensions.recent_past import RecentPast
 from watchcache_server.extensions.training import Trainer
 from watchcache_server.informer.backoff import BackoffSettings
 from watchcache_server.informer.reflector_settings import ReflectorSettings
 from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.informer_runner import InformerRunner
 from watchcache_server.kubernetes.list_memory import ListMemory
+from watchcache_server.kubernetes.past import PastReader
 from watchcache_server.kubernetes.sync_turns import SyncTurns
 from watchcache_server.kubernetes.verification import VerificationLimits
 from watchcache_server.model.states import SourceState
@@ -139,6 +141,15 @@ class InformerHost:
     ) -> InformerRunner:
         cluster = informer.spec.cluster
         limit = self._settings.max_concurrent_syncs
+        informer.past = RecentPast(
+            informer,
+            PastReader(
+                access,
+                max_event_bytes=self._settings.max_event_bytes,
+                limits=self._verification,
+                clock=self._clock.now,
+            ),
+        )
         return InformerRunner(
             spec=informer.spec,
             tenant=str(informer.extension.key),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from watchcache_server.extensions.recent_past import RecentPast
 from watchcache_server.extensions.status import SourceStatus
 from watchcache_server.informer.objects import Delta, Item
 from watchcache_server.informer.source import Source, Unverified
@@ -33,6 +34,8 @@ class Informer:
         self.is_stopped = False
         #: Who waits for it to be as fresh as they want.
         self.freshness = Freshness(source)
+        #: What ended before it began; None before it was started first.
+        self.past: RecentPast | None = None
         self._clock = extension.clock
         self._started = self._clock.now()
         self.status = SourceStatus(state_time=self._clock.wall())
@@ -60,6 +63,9 @@ class Informer:
 
     def bind(self, served: ServedResource) -> str | None:
         """Take what discovery found; return why it cannot be watched here, if so."""
+        known = self.source.served
+        if known is not None and known.resource != served.resource:
+            self._begin_with_another_source()
         other = self.extension.store.bind(self.source, served)
         if other is None:
             return None
@@ -67,6 +73,17 @@ class Informer:
             f"{served.name} is watched by another entry of the spec already, named as "
             f"{other.spec.type_name}; remove one of the two"
         )
+
+    def _begin_with_another_source(self) -> None:
+        """Let the objects go whose plural name, which is part of their keys, the kind has lost.
+
+        Whoever is still to be told something of them is told it under that name.
+        """
+        store, before = self.extension.store, self.source
+        self.source = store.add_source(before.spec)
+        self.source.is_retiring = before.is_retiring
+        store.remove_source(before, LeftReason.KIND_GONE, self._clock.now())
+        self.extension.pulse.touch()
 
     def stage(self, items: Iterable[Item]) -> None:
         """Collect objects of a sync."""
@@ -102,13 +119,11 @@ class Informer:
             self._consider_training()
 
     def advance(self, resource_version: str) -> None:
-        """Note that nothing has changed up to `resource_version`."""
-        self.contact()
+        """Take that nothing changed up to `resource_version`."""
         self._note_position(resource_version)
 
     def _note_position(self, resource_version: str) -> None:
-        if resource_version:
-            self.extension.store.note_position(self.source, resource_version)
+        self.extension.store.note_position(self.source, resource_version)
         self.freshness.moved()
 
     def _consider_training(self) -> None:

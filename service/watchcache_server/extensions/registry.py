@@ -169,6 +169,21 @@ class ExtensionRegistry:
                 "watch all namespaces with one, or register several extensions",
                 setting="max_sources",
             )
+        # Each informer is described with its selectors, in answers that hold an extension whole.
+        size = len(spec.clusters) * sum(
+            max(1, len(each.namespaces))
+            * len(f"{each.label_selector}{each.field_selector}".encode())
+            for each in spec.resources
+        )
+        limit = self._settings.max_spec_bytes
+        if size > limit:
+            raise InvalidRequestError.of(
+                "spec.resources",
+                f"repeats its selectors in each of {count} informers, {size} bytes in all, more "
+                f"than the {limit} allowed; write shorter selectors, watch all namespaces with one "
+                "entry, register several extensions, or raise the setting max_spec_bytes",
+                reason="SPEC_TOO_LARGE",
+            )
 
     @contextmanager
     def _account_access(

@@ -24,6 +24,7 @@ from watchcache_server.informer.errors import (
     TruncatedListError,
     UnexpectedError,
 )
+from watchcache_server.informer.nesting import outline
 from watchcache_server.informer.objects import Item
 from watchcache_server.informer.scanning import ValueScanner, skip_whitespace
 from watchcache_server.informer.separators import Separator
@@ -195,8 +196,8 @@ class ListBody:
             return False
         value = bytes(self._buffer[start:end])
         try:
-            _check_value(value)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            value = _checked(value)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise MalformedError(f"a member of a list cannot be read: {error}") from error
         if self._key == "items":
             if value != b"null":
@@ -266,3 +267,13 @@ class ListBody:
     def _as_object(self) -> bytes:
         pairs = [msgspec.json.encode(key) + b":" + value for key, value in self._members.items()]
         return b"{" + b",".join(pairs) + b"}"
+
+
+def _checked(value: bytes) -> bytes:
+    """Return a value that is valid, or its outline if it is nested very deeply."""
+    try:
+        _check_value(value)
+    except RecursionError:
+        value = outline(value)
+        _check_value(value)
+    return value

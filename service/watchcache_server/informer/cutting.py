@@ -11,7 +11,7 @@ import msgspec
 
 from watchcache_server.informer.scanning import Member, members, skip_whitespace
 
-__all__ = ["cut_from_metadata", "cut_from_object", "without_members"]
+__all__ = ["cut_from_metadata", "cut_from_object", "value_of", "without_members"]
 
 _MANAGED_KEY = b'"managedFields":'
 _MANAGED_NAMES = ("managedFields",)
@@ -79,6 +79,15 @@ def without_members(data: bytes, names: tuple[str, ...], start: int = 0) -> byte
         end = member.value_end
     pieces.append(data[end:])
     return b"".join(pieces)
+
+
+def value_of(data: bytes, name: str) -> bytes:
+    """Return the value of a member that an object has; the last one, should there be several."""
+    found = b""
+    for member in members(data):
+        if _key(data, member) == name:
+            found = data[member.value_start : member.value_end]
+    return found
 
 
 def _key(data: bytes, member: Member) -> str:

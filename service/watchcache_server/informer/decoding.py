@@ -1,10 +1,11 @@
 """Decodes one watch event, or one item of a list, without building a tree of it.
 
 msgspec reads the few fields of an `Item` in one pass over the bytes; everything else stays bytes.
-With Projection.FULL the body is the object exactly as it was sent. WITHOUT_MANAGED_FIELDS cuts one
-member out and leaves every other byte as it was sent, so that numbers of any size, unknown fields
-and escapes survive. METADATA keeps apiVersion, kind and metadata without managedFields, whether the
-server sent PartialObjectMetadata or the whole object, and always says the real kind.
+Of what is nested too deeply for that, it reads the outline (`nesting`). With Projection.FULL the
+body is the object exactly as it was sent. WITHOUT_MANAGED_FIELDS cuts one member out and leaves
+every other byte as it was sent, so that numbers of any size, unknown fields and escapes survive.
+METADATA keeps apiVersion, kind and metadata without managedFields, whether the server sent
+PartialObjectMetadata or the whole object, and always says the real kind.
 
 Where an object has one key twice, the last one counts, here as in encoding/json; in the frame of an
 event it is a fault. Every bad input raises a `DataError`; what to do then is the reflector's
@@ -21,9 +22,11 @@ from msgspec import UNSET, UnsetType
 from watchcache_server.informer.cutting import (
     cut_from_metadata,
     cut_from_object,
+    value_of,
     without_members,
 )
 from watchcache_server.informer.errors import DataError, MalformedError, UnexpectedError
+from watchcache_server.informer.nesting import outline
 from watchcache_server.informer.objects import Item
 from watchcache_server.informer.scanning import members
 from watchcache_server.informer.statuses import StatusFields, read_status
@@ -45,7 +48,6 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 _METADATA_KIND = "PartialObjectMetadata"
 _TYPE_NAMES = ("apiVersion", "kind")
-_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -186,30 +188,38 @@ class ItemDecoder:
         if not data.isascii():
             _check_utf8(data)
         try:
-            return self._project(data)
+            return self._read(data)
         except msgspec.ValidationError as error:
             raise UnexpectedError(f"not an object of kind {self._kind}: {error}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise MalformedError(f"an object is not JSON: {error}") from error
-        except RecursionError as error:
-            raise MalformedError("an object is nested too deeply to be read") from error
 
-    def _whole(self, data: bytes) -> Item:
-        decoded = _decode_object(data)
+    def _read(self, data: bytes) -> Item:
+        try:
+            return self._project(data, data)
+        except RecursionError:
+            return self._project(data, outline(data))
+
+    # The fields are read from `shallow`, which is `data` itself or its outline.
+
+    def _whole(self, data: bytes, shallow: bytes) -> Item:
+        decoded = _decode_object(shallow)
         return _item(decoded.metadata, self._with_type(data, decoded.apiVersion, decoded.kind))
 
-    def _without_managed_fields(self, data: bytes) -> Item:
-        decoded = _decode_object_with_managed(data)
+    def _without_managed_fields(self, data: bytes, shallow: bytes) -> Item:
+        decoded = _decode_object_with_managed(shallow)
         managed = decoded.metadata.managedFields
         body = data if managed is UNSET else cut_from_object(data, bytes(managed))
         return _item(decoded.metadata, self._with_type(body, decoded.apiVersion, decoded.kind))
 
-    def _metadata_only(self, data: bytes) -> Item:
-        decoded = _decode_raw_metadata(data)
+    def _metadata_only(self, data: bytes, shallow: bytes) -> Item:
+        decoded = _decode_raw_metadata(shallow)
         if decoded.kind != _METADATA_KIND:
             self._check_type(decoded.apiVersion, decoded.kind)
         raw = bytes(decoded.metadata)
         metadata = _decode_metadata(raw)
+        if shallow is not data:
+            raw = value_of(data, "metadata")
         managed = metadata.managedFields
         kept = raw if managed is UNSET else cut_from_metadata(raw, bytes(managed))
         return _item(metadata, b'%s"metadata":%s}' % (self._injection, kept))
@@ -261,11 +271,11 @@ class EventDecoder:
     def _decode_unusual(self, line: bytes) -> WatchEvent:
         _check_utf8(line)
         try:
-            decoded = _decode_frame(line)
+            decoded, is_whole = _read_frame(line)
         except msgspec.ValidationError as error:
             raise UnexpectedError(f"not a watch event: {error}") from error
-        except _DECODE_ERRORS as error:
-            raise MalformedError(f"a watch event cannot be read: {_cause(error)}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise MalformedError(f"a watch event cannot be read: {error}") from error
         _check_no_repeated_key(line)
         body = bytes(decoded.object)
         if decoded.type == "ERROR":
@@ -274,10 +284,18 @@ class EventDecoder:
             raise UnexpectedError("a watch event without an object")
         event = _ITEM_EVENTS.get(decoded.type)
         if event is not None:
-            return event(self._decode_item(body))
+            return event(self._decode_item(body if is_whole else value_of(line, "object")))
         if decoded.type == "BOOKMARK":
             return _bookmark(body)
         raise UnexpectedError(f"a watch event of the unknown type {decoded.type[:32]!r}")
+
+
+def _read_frame(line: bytes) -> tuple[_Frame, bool]:
+    """Return the frame of an event, and whether it has the object itself or only its outline."""
+    try:
+        return _decode_frame(line), True
+    except RecursionError:
+        return _decode_frame(outline(line)), False
 
 
 def _bookmark(body: bytes) -> Bookmark:
@@ -301,10 +319,6 @@ def _item(metadata: _Metadata, body: bytes) -> Item:
         tuple([owner.uid for owner in owners if owner.uid]) if owners else (),
         body,
     )
-
-
-def _cause(error: BaseException) -> str:
-    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _check_utf8(data: bytes) -> None:

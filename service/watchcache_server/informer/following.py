@@ -106,7 +106,9 @@ class Following(Recovery):
             self._end()
             plan.position.ask_newest()
             self._outbox.add(Count("relist", Reason.SERVER_BEHIND))
-            self._set_syncing(Reason.SERVER_BEHIND, "the list was older than what is known")
+            what = "the list was older than what is known"
+            self._note_failure(Reason.SERVER_BEHIND, what)
+            self._set_syncing(Reason.SERVER_BEHIND, what)
             self._wait()
             return False
         self._proven()

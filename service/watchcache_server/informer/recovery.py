@@ -70,6 +70,10 @@ class Recovery:
         self._has_refreshed = False
         self._has_dropped = False
         self._has_relisted_undecodable = False
+        # Since when a first sync fails, for how it failed last, and whether that is too long.
+        self._failing_since: float | None = None
+        self._last_failure = ("", "")
+        self._has_failed_long = False
         self._reactions: dict[Outcome, Callable[[Verdict, Doing, bool], None]] = {
             Outcome.RETRY: self._retry,
             Outcome.RETRY_BRIEFLY: self._retry_briefly,
@@ -92,6 +96,7 @@ class Recovery:
         self._jitter = jitter
 
     def _leave(self) -> list[Effect]:
+        self._judge_first_sync()
         return self._outbox.drain(self._condition, self._timers, self._now)
 
     def _ask(self, asked: tuple[Doing, Phase, Request]) -> None:
@@ -173,6 +178,42 @@ class Recovery:
         what = f"{doing.verb} failed" if doing.verb else "discovery failed"
         self._lose_contact(verdict.reason, what, verdict.message)
 
+    # A first sync that fails
+
+    def _note_failure(self, reason: Reason, said: str) -> None:
+        """Note that a request failed, which matters while there is no first state."""
+        self._last_failure = (reason, said)
+        if self._failing_since is None:
+            self._failing_since = self._now
+        elif self._now - self._failing_since >= self._settings.first_sync_patience_seconds:
+            self._has_failed_long = True
+
+    def _lose_patience(self) -> None:
+        """Take a first sync for failed, unless objects come: then the next failure decides."""
+        self._has_failed_long = not self._has_staged
+
+    def _judge_first_sync(self) -> None:
+        """Say that there is nothing to wait for once a first sync has failed for long.
+
+        Some failures are said to be a sync under way: that the server asks for patience, or must
+        be asked for another version. One kind that fails so for ever would otherwise hold up
+        everybody who waits for the first state of all kinds together.
+        """
+        if self._condition.state not in (SourceState.SYNCING, SourceState.UNREACHABLE):
+            self._failing_since = None
+            self._has_failed_long = False
+        elif self._has_failed_long and self._condition.state is SourceState.SYNCING:
+            reason, said = self._last_failure
+            seconds = self._settings.first_sync_patience_seconds
+            what = f"no first state after {seconds:g} s and more; it is still tried"
+            self._set(SourceState.UNREACHABLE, reason, self._subject.sentence(what, said))
+        if self._failing_since is None or self._condition.state is not SourceState.SYNCING:
+            self._timers.clear(Deadline.PATIENCE)
+        elif self._timers.at(Deadline.PATIENCE) is None:
+            # The next attempt may be minutes away, or hang.
+            patience = self._settings.first_sync_patience_seconds
+            self._timers.set(Deadline.PATIENCE, self._now + patience)
+
     # Reactions
 
     def _handle(self, verdict: Verdict) -> None:
@@ -188,6 +229,8 @@ class Recovery:
             self._proceed()
             return
         self._outbox.add(Count("request_failed", verdict.reason))
+        if verdict.outcome is not Outcome.LIST_INSTEAD:
+            self._note_failure(verdict.reason, verdict.message)
         self._end()
         self._reactions[verdict.outcome](verdict, doing, was_open)
 
@@ -331,11 +374,12 @@ class Recovery:
             return
         last = self._last_served
         is_same = last is None or (
-            (last.api_version, last.kind, last.is_namespaced)
-            == (found.api_version, found.kind, found.is_namespaced)
+            (last.api_version, last.resource, last.kind, last.is_namespaced)
+            == (found.api_version, found.resource, found.kind, found.is_namespaced)
         )
         if not is_same:
-            # Objects of two versions never stand side by side.
+            # Objects of two versions never stand side by side, nor those of two resources: a kind
+            # may come again under another plural name, by which its objects are known.
             self._forget(LeftReason.KIND_GONE)
             self._set_syncing(Reason.STARTING, "the cluster serves the kind differently now")
         self._plan.served = self._last_served = found
@@ -398,6 +442,7 @@ class Recovery:
         at = self._plan.position.version if doing is Doing.WATCH else doing.value
         is_limit = self._troubles.undecodable(at)
         self._outbox.add(Count("undecodable", error.reason))
+        self._note_failure(Reason.UNDECODABLE, str(error))
         self._end()
         if is_limit and doing is Doing.INITIAL_WATCH:
             self._plan.lists_once = True

@@ -89,6 +89,7 @@ class Reflector(Following):
             Deadline.INITIAL: self._check_initial,
             Deadline.SETTLE: self._settle,
             Deadline.REOPEN: self._reopen,
+            Deadline.PATIENCE: self._lose_patience,
             Deadline.RETRY: self._proceed,
         }
 

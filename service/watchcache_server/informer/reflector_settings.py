@@ -32,6 +32,8 @@ class ReflectorSettings(msgspec.Struct, frozen=True, kw_only=True):
     initial_failure_limit: int = 3
     # The API server's own reflector goes on at the same version for as long.
     internal_error_seconds: float = 30.0
+    # A first sync that has failed for so long is waited for by nobody; it goes on being tried.
+    first_sync_patience_seconds: float = 15.0
     page_items: int = 500
     least_page_items: int = 50
     # Two relists closer together than this are a sign of trouble, and the second one waits.

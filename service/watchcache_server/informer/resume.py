@@ -11,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from watchcache_server.informer.versions import plain_number
 from watchcache_server.model.specs import ExtensionKey
 
 __all__ = ["ResumeToken", "TokenError", "extension_digest"]

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import lru_cache
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -69,6 +69,11 @@ class _Doubt(NamedTuple):
 
     entry: Entry
     final_state_unknown: bool
+
+
+@lru_cache(maxsize=4096)
+def _identity(spec: SourceSpec, version: str) -> bytes:
+    return hashlib.blake2b(msgspec.json.encode((spec, version)), digest_size=8).digest()
 
 
 class Source:
@@ -168,15 +173,17 @@ class Source:
         # A cluster-scoped object goes by the namespace that an open scope was given for it.
         return not self._names or (namespace or self.spec.namespace, name) in self._names
 
-    @cached_property
+    @property
     def identity(self) -> bytes:
-        """Eight bytes that tell what it reads from anything else, in every process."""
-        return hashlib.blake2b(msgspec.json.encode(self.spec), digest_size=8).digest()
+        """Eight bytes that tell what it reads, in which form, from anything else, everywhere."""
+        return _identity(self.spec, self.version)
 
     # Upstream versions
 
     def note_position(self, version: str, revision: int) -> None:
         """Take that everything up to an upstream version was applied, by this revision."""
+        if not version:
+            return
         self.floors.move(self.position, version)
         self.position = version
         if self._doubts:

@@ -51,6 +51,8 @@ class Step:
     def add(self, event: Event, read_at: float | None) -> None:
         """Take an event in. `read_at` is when its change was read, None if that says nothing."""
         self.events.append(event)
+        if self.held is not None:
+            self.held.came_across(event.source, event.entry)
         self.raw_bytes += event.entry.raw_size
         if read_at is not None and self.oldest_read_at is None:
             self.oldest_read_at = read_at
@@ -74,7 +76,7 @@ class Step:
                 if self.is_full(entry.raw_size):
                     return False
                 self.add(event, None)
-            if self.held is not None:
+            elif self.held is not None:
                 self.held.came_across(source, entry)
             self.walk = walk._replace(namespace=entry.namespace, name=entry.name)
         return True

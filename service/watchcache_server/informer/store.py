@@ -72,6 +72,8 @@ class Store:
         )
         self._sources: dict[int, Source] = {}
         self._next_number = 1
+        # The revision by which the last source was removed.
+        self._removal_revision = 0
 
     # Sources
 
@@ -86,6 +88,7 @@ class Store:
         """Remove a source; each of its objects has LEFT for `reason`."""
         self.purge(source, reason, read_at)
         del self._sources[source.number]
+        self._removal_revision = self.revision
 
     def drop(self) -> None:
         """Let go of everything: the extension has ended.
@@ -165,8 +168,10 @@ class Store:
         """Return the upstream versions that a reader at `revision` was told everything up to.
 
         By the identities of the sources. None when they would not say all: a source hands over, or
-        lost its objects after that revision.
+        lost its objects or was removed after that revision.
         """
+        if revision < self._removal_revision:
+            return None
         found: dict[bytes, str] = {}
         for source in self._sources.values():
             if not wanted.passes_source(source):

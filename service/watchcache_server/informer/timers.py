@@ -18,6 +18,8 @@ class Deadline(enum.Enum):
     SETTLE = "settle"
     # A watch must be opened again, which is the check of its right.
     REOPEN = "reopen"
+    # A first sync has failed for so long that nobody waits for it any more.
+    PATIENCE = "patience"
     # The wait before the next request is over.
     RETRY = "retry"
 

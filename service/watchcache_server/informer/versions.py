@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["Order", "compare_versions"]
+__all__ = ["Order", "compare_versions", "plain_number"]
 
 
 class Order(enum.Enum):
@@ -28,6 +28,11 @@ def compare_versions(first: str, second: str) -> Order:
         return Order.UNKNOWN
     is_newer = (len(first), first) > (len(second), second)
     return Order.NEWER if is_newer else Order.OLDER
+
+
+def plain_number(version: str) -> int | None:
+    """Return a version that is a plain number as one, None for any other."""
+    return int(version) if version and _is_number(version) else None
 
 
 def _is_number(version: str) -> bool:

@@ -228,6 +228,7 @@ class InformerRunner:
                 sink.apply(effect.deltas, self._reader.read_at, effect.resource_version)
                 self._verifier.look(self._served_resource())
             case Advance():
+                sink.contact()
                 sink.advance(effect.resource_version)
             case Stage():
                 sink.contact()

@@ -67,11 +67,11 @@ class InformerSink(Protocol):
         ...
 
     def apply(self, deltas: list[Delta], read_at: float, resource_version: str) -> None:
-        """Apply changes of the live stream, which are all up to `resource_version`."""
+        """Apply changes of the live stream, by which it is at `resource_version`."""
         ...
 
     def advance(self, resource_version: str) -> None:
-        """Note that nothing has changed up to `resource_version`."""
+        """Take that nothing changed up to `resource_version`."""
         ...
 
     def resolve(self, subject: Unverified, *, is_deleted: bool) -> None:

@@ -67,32 +67,39 @@ class Verifier:
 
     async def _verify(self, left: Iterator[Unverified]) -> None:
         for subject in left:
-            is_deleted = await self._is_deleted(subject)
-            self._sink.resolve(subject, is_deleted=is_deleted)
-
-    async def _is_deleted(self, subject: Unverified) -> bool:
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                await asyncio.sleep(_PAUSE_SECONDS)
             assert self._served is not None, "it is looked for once discovery has found it"
-            answer = await self._ask(self._served, subject)
-            if answer is not None and answer.code != 429 and answer.code < 500:
-                return _tells_deletion(answer, self._served, subject)
-        return False
+            is_gone = await is_deleted(self._access, self._served, subject, self._limits)
+            self._sink.resolve(subject, is_deleted=is_gone)
 
-    async def _ask(self, served: ServedResource, subject: Unverified) -> Answer | None:
-        try:
-            path = resource_path(
-                served.group,
-                served.version,
-                served.resource,
-                namespace=subject.namespace,
-                name=subject.name,
-            )
-            async with asyncio.timeout(self._limits.answer_seconds):
-                return await self._access.call(get_request(path, is_metadata_only=True))
-        except (AccessError, TimeoutError):
-            return None
+
+async def is_deleted(
+    access: ApiAccess, served: ServedResource, subject: Unverified, limits: VerificationLimits
+) -> bool:
+    """Ask whether an object was deleted; False also when that cannot be found out."""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            await asyncio.sleep(_PAUSE_SECONDS)
+        answer = await _ask(access, served, subject, limits.answer_seconds)
+        if answer is not None and answer.code != 429 and answer.code < 500:
+            return _tells_deletion(answer, served, subject)
+    return False
+
+
+async def _ask(
+    access: ApiAccess, served: ServedResource, subject: Unverified, answer_seconds: float
+) -> Answer | None:
+    try:
+        path = resource_path(
+            served.group,
+            served.version,
+            served.resource,
+            namespace=subject.namespace,
+            name=subject.name,
+        )
+        async with asyncio.timeout(answer_seconds):
+            return await access.call(get_request(path, is_metadata_only=True))
+    except (AccessError, TimeoutError):
+        return None
 
 
 def _tells_deletion(answer: Answer, served: ServedResource, subject: Unverified) -> bool:

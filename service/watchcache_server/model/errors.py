@@ -13,10 +13,12 @@ __all__ = [
     "ExtensionNotFoundError",
     "FieldViolation",
     "InvalidRequestError",
+    "KnownNotFoundError",
     "LimitExceededError",
     "NotFreshEnoughError",
     "NotSyncedError",
     "ObjectNotFoundError",
+    "ResumeLostError",
     "ServiceAccountGoneError",
     "ServiceDrainingError",
     "ServiceError",
@@ -82,6 +84,30 @@ class ObjectNotFoundError(ServiceError):
     def __init__(self, description: str) -> None:
         self.description = description
         super().__init__(description)
+
+
+class ResumeLostError(ServiceError):
+    """What happened since a resume token is no longer known."""
+
+    reason = "RESUME_LOST"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"the resume token leads no further: {why}; say by UploadKnown what you hold and watch "
+            "with its handle, or watch without a token"
+        )
+
+
+class KnownNotFoundError(ServiceError):
+    """A handle of UploadKnown is not known, or no longer."""
+
+    reason = "KNOWN_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "there is no such upload of this extension: it was used, has expired, or the service "
+            "has restarted; call UploadKnown again"
+        )
 
 
 class NotSyncedError(ServiceError):

@@ -32,6 +32,10 @@ _SECRETS: Final = re.compile(
 )
 # These say at INFO and below what only their own developers want to know.
 _CHATTY: Final = ("aiohttp", "asyncio", "grpc", "kubernetes_asyncio")
+# Where gRPC logs, with a traceback, that an answer could not be sent, which is so only once its
+# caller has gone.
+_GRPC_CORE: Final = "grpc._cython.cygrpc"
+_NOT_SENT: Final = "ExecuteBatchError raised in core"
 
 _Event = MutableMapping[str, Any]
 
@@ -70,6 +74,7 @@ def configure(settings: Settings, stream: TextIO) -> None:
     root.setLevel(level)
     for name in _CHATTY:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    logging.getLogger(_GRPC_CORE).addFilter(_is_no_leaving)
     logging.captureWarnings(capture=True)
     structlog.configure(
         processors=[
@@ -81,6 +86,11 @@ def configure(settings: Settings, stream: TextIO) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+def _is_no_leaving(record: logging.LogRecord) -> bool:
+    """Let everything through but that somebody left before the answer came."""
+    return not record.getMessage().startswith(_NOT_SENT)
 
 
 def _is_ours(handler: logging.Handler) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
 
 import grpc
@@ -82,6 +82,28 @@ class Boundary:
             await self._run(name, "server_stream", context, serve(request, writer))
 
         return grpc.unary_stream_rpc_method_handler(handle)
+
+    def upload(
+        self,
+        name: str,
+        method: Callable[[AsyncIterator[Any]], Awaitable[Message]],
+        request_type: type[Message],
+    ) -> Handler:
+        """Return the handler of a method that takes a stream of messages and answers once."""
+
+        async def parsed(requests: AsyncIterator[bytes]) -> AsyncIterator[Message]:
+            async for request in requests:
+                yield _parse(request_type, request)
+
+        async def answer(requests: AsyncIterator[bytes]) -> bytes:
+            message = await method(parsed(requests))
+            return message.SerializeToString()
+
+        async def handle(requests: AsyncIterator[bytes], context: Context) -> bytes:
+            message: bytes = await self._run(name, "client_stream", context, answer(requests))
+            return message
+
+        return grpc.stream_unary_rpc_method_handler(handle)
 
     async def wait_idle(self, seconds: float) -> None:
         """Wait until no RPC runs, but no longer than so many seconds."""

@@ -53,16 +53,22 @@ _PROJECTIONS: Final = {
 }
 _FRESHNESS_SECONDS: Final = 5.0
 _LONGEST_SECONDS: Final = 10 * 365 * 86400
+# A message of the largest size has millions of entries, and each takes time.
+_MOST_ENTRIES: Final = 10_000
+# More than fit into a status; whoever sends so many sends no others than these by accident.
+_MOST_VIOLATIONS: Final = 100
 
 
 class _Checker:
-    """Collects broken rules."""
+    """Collects broken rules, up to so many."""
 
     def __init__(self, violations: Iterable[FieldViolation] = ()) -> None:
         self.violations = list(violations)
 
     def refuse(self, field: str, description: str) -> None:
         self.violations.append(FieldViolation(field, description))
+        if len(self.violations) >= _MOST_VIOLATIONS:
+            self.finish()
 
     def check(self, field: str, problem: str | None) -> None:
         if problem is not None:
@@ -145,6 +151,15 @@ def view_of(view: event_pb2.View.ValueType) -> View:
 def filter_of(message: watch_cache_service_pb2.Filter) -> Filter:
     """Check and return a filter in canonical form. Raises InvalidRequestError."""
     checker = _Checker()
+    for part in ("clusters", "resources", "namespaces"):
+        count = len(getattr(message, part))
+        if count > _MOST_ENTRIES:
+            checker.refuse(
+                f"filter.{part}",
+                f"has {count} entries, more than the {_MOST_ENTRIES} allowed; leave it empty to "
+                "let everything through, or send several requests",
+            )
+    checker.finish()
     selector = ""
     try:
         selector = str(LabelSelector.parse(message.label_selector))
@@ -179,6 +194,7 @@ def extension_spec(
 
     Raises InvalidRequestError, with the `violations` found in the rest of the request before.
     """
+    _check_entries(message, settings)
     checker = _Checker(violations)
     _check_identity(checker, message.service_account, settings)
     for index, cluster in enumerate(message.clusters):
@@ -221,6 +237,20 @@ def extension_spec(
         resources=tuple(sorted(set(watches))),
         ttl_seconds=ttl,
     )
+
+
+def _check_entries(message: extension_pb2.ExtensionSpec, settings: Settings) -> None:
+    """Refuse a spec of too many entries before any of them is read."""
+    items = message.resources.items
+    count = len(message.clusters) + len(items) + sum(len(item.namespaces) for item in items)
+    limit = max(_MOST_ENTRIES, 2 * settings.max_sources)
+    if count > limit:
+        raise InvalidRequestError.of(
+            "spec",
+            f"has {count} clusters, resources and namespaces, more than the {limit} allowed; leave "
+            "out what is there twice, or watch all namespaces with one entry",
+            reason="SPEC_TOO_LARGE",
+        )
 
 
 def _check_identity(checker: _Checker, service_account: str, settings: Settings) -> None:

@@ -21,10 +21,12 @@ from google.rpc import error_details_pb2, status_pb2
 from watchcache_server.model.errors import (
     ExtensionNotFoundError,
     InvalidRequestError,
+    KnownNotFoundError,
     LimitExceededError,
     NotFreshEnoughError,
     NotSyncedError,
     ObjectNotFoundError,
+    ResumeLostError,
     ServiceAccountGoneError,
     ServiceDrainingError,
 )
@@ -67,6 +69,13 @@ def status_of(error: Exception) -> RpcStatus | None:
         case ObjectNotFoundError():
             missing = _missing("object", "", error.description)
             return _status(grpc.StatusCode.NOT_FOUND, error, error.reason, missing)
+        case KnownNotFoundError():
+            missing = _missing("known", "", str(error))
+            return _status(grpc.StatusCode.NOT_FOUND, error, error.reason, missing)
+        case ResumeLostError():
+            bad = error_details_pb2.BadRequest()
+            bad.field_violations.add(field="resume_token", description=_cut(str(error)))
+            return _status(grpc.StatusCode.OUT_OF_RANGE, error, error.reason, bad)
         case NotSyncedError() if error.is_transient:
             return _status(grpc.StatusCode.UNAVAILABLE, error, error.reason, _retry())
         case NotSyncedError():

@@ -8,11 +8,13 @@ until callers are authenticated.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 
@@ -23,6 +25,16 @@ from watchcache_server.serving.server import check_address
 __all__ = ["HttpServer"]
 
 _SHUTDOWN_SECONDS: Final = 1.0
+
+
+def _is_no_bad_request(record: logging.LogRecord) -> bool:
+    """Let everything through but that a client does not speak HTTP, which it is told."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
+
+
+_log = logging.getLogger("aiohttp.server.watchcache")
+_log.addFilter(_is_no_bad_request)
 
 
 class HttpServer:
@@ -54,7 +66,9 @@ class HttpServer:
         app.router.add_get("/metrics", self._metrics_page)
         app.router.add_get("/healthz", _health_page)
         app.router.add_get("/readyz", self._readiness_page)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+        runner = web.AppRunner(
+            app, access_log=None, logger=_log, shutdown_timeout=_SHUTDOWN_SECONDS
+        )
         await runner.setup()
         try:
             site = web.TCPSite(runner, self._host, self._port)

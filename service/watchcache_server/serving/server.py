@@ -160,6 +160,9 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", settings.max_message_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_concurrent_streams", settings.max_streams_per_connection),
+        # Near that number gRPC would refuse some calls by chance. Without this they wait, since
+        # clients know the number.
+        ("grpc.http.overload_protection", 0),
         # From a thousand calls that wait for their turn on, gRPC cancels some by chance. After a
         # restart all subscribers come at one moment.
         ("grpc.server.max_pending_requests", settings.max_subscriptions),

@@ -84,6 +84,9 @@ class WatchCacheService:
             "WatchExtensions": (self.listing.watch, pb.WatchExtensionsRequest),
         }
         handlers = {
+            "UploadKnown": self._boundary.upload(
+                "UploadKnown", self.watching.uploads.take, pb.UploadKnownRequest
+            ),
             **{name: self._boundary.unary(name, *method) for name, method in unary.items()},
             **{name: self._boundary.stream(name, *method) for name, method in streams.items()},
         }

@@ -8,33 +8,35 @@ is bytes that may be shared with others.
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
 from google.protobuf.message import Message
 
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.registry import ExtensionRegistry
-from watchcache_server.informer.cursors import Cursor, Outcome
+from watchcache_server.informer.cursors import Outcome
 from watchcache_server.informer.filters import Filter
+from watchcache_server.informer.held import Held, Known
 from watchcache_server.informer.subscription import begin_snapshot
+from watchcache_server.kubernetes.past import PastLostError
 from watchcache_server.model.errors import ExtensionNotFoundError, ServiceDrainingError
 from watchcache_server.model.states import View
 from watchcache_server.observability.reporting import Reporter
 from watchcache_server.serving.batches import Batch, BatchCache, resume_token
 from watchcache_server.serving.conversion import to_duration
 from watchcache_server.serving.describing import source_message
+from watchcache_server.serving.known_gone import known_gone
+from watchcache_server.serving.recovering import is_settled, recover
+from watchcache_server.serving.starting import Start, lost
+from watchcache_server.serving.wire import batch_message, event_field
 from watchcache_server.serving.writing import Writer
 
-__all__ = ["Start", "WatchStream"]
+__all__ = ["WatchStream"]
 
 
-class Start(NamedTuple):
-    """Where a stream begins, and how that is said."""
-
-    cursor: Cursor
-    is_resumed: bool
-    reset: pb.ResetReason.ValueType | None
+_ENDS_IN_MESSAGE: Final = 512
 
 
 class WatchStream:
@@ -50,6 +52,7 @@ class WatchStream:
         wanted: Filter,
         view: View,
         start: Start,
+        fails_on_reset: bool,
         bookmark_seconds: float,
         writer: Writer,
     ) -> None:
@@ -60,12 +63,15 @@ class WatchStream:
         self._wanted = wanted
         self._view = view
         self._start = start
+        self._fails_on_reset = fails_on_reset
         self._cursor = start.cursor
+        # What the reader came with, until it has been told all that differs.
+        self._held: Held | None = start.known
         self._bookmark_seconds = bookmark_seconds
         self._writer = writer
         self._now = extension.clock.now
         self._is_synced = False
-        self._has_token = start.is_resumed
+        self._has_token = start.mode == pb.START_MODE_RESUMED and start.positions is None
         self._status_version = 0
         self._said_at = self._now()
 
@@ -84,10 +90,12 @@ class WatchStream:
     async def run(self) -> None:
         """Say what there is to say, until there is an end."""
         await self._open()
+        if self._start.positions is not None:
+            await self._recover(self._start.positions)
         while True:
             has_said = await self._say_statuses()
             await self._end_if_over()
-            if await self._say_batch() or has_said:
+            if await self._say_batch() or has_said or await self._say_known_gone():
                 # During a write anything may happen: look again.
                 continue
             if not await self._say_synced():
@@ -95,13 +103,22 @@ class WatchStream:
 
     async def _open(self) -> None:
         started = pb.Started(
-            mode=pb.START_MODE_RESUMED if self._start.is_resumed else pb.START_MODE_SNAPSHOT,
+            mode=self._start.mode,
             extension_uid=self._extension.uid,
             bookmark_interval=to_duration(self._bookmark_seconds),
         )
         await self._say(pb.WatchResponse(started=started))
         if self._start.reset is not None:
             await self._say_reset(self._start.reset)
+
+    async def _reset(self, reason: pb.ResetReason.ValueType) -> None:
+        """Begin anew with a snapshot, or end if the reader does not want that."""
+        if self._fails_on_reset:
+            raise lost(reason)
+        self._cursor = begin_snapshot(self._extension.store, self._wanted)
+        self._is_synced = self._has_token = False
+        self._held = None
+        await self._say_reset(reason)
 
     async def _say_reset(self, reason: pb.ResetReason.ValueType) -> None:
         self._reporter.subscriber_reset(self._extension.key, pb.ResetReason.Name(reason))
@@ -121,13 +138,11 @@ class WatchStream:
         """Send the next batch; return whether there may be more to do at once."""
         batch = self._next_batch()
         if batch.outcome is Outcome.EXPIRED:
-            self._cursor = begin_snapshot(self._extension.store, self._wanted)
-            self._is_synced = self._has_token = False
-            await self._say_reset(pb.RESET_REASON_HISTORY_EXPIRED)
+            await self._reset(pb.RESET_REASON_HISTORY_EXPIRED)
             return True
         self._cursor = batch.cursor
         if batch.message:
-            if batch.outcome is Outcome.MORE:
+            if batch.outcome is Outcome.MORE and self._held is None:
                 # The transport works in other threads. Meanwhile the next one is made, and found
                 # among the kept ones when its turn comes.
                 asyncio.get_running_loop().call_soon(self._make_next)
@@ -149,6 +164,7 @@ class WatchStream:
             self._view,
             self._cursor,
             is_synced=self._has_token,
+            held=self._held,
         )
 
     def _make_next(self) -> None:
@@ -160,12 +176,51 @@ class WatchStream:
         """Say that all is loaded, once it is; return whether it was said now."""
         if self._is_synced or self._cursor.walk is not None:
             return False
-        informers = self._extension.informers_in(self._wanted)
-        if not all(informer.status.state.is_settled for informer in informers):
+        if not is_settled(self._extension, self._wanted):
             return False
-        self._is_synced = self._has_token = True
+        if not (isinstance(self._held, Known) and self._held.count):
+            self._held = None
+        self._is_synced = True
+        self._has_token = self._held is None
         await self._say(pb.WatchResponse(synced=pb.Synced(resume_token=self._token())))
         return True
+
+    async def _say_known_gone(self) -> bool:
+        """Name what is gone of what the reader said that it holds; return whether there was any."""
+        known = self._held
+        if not isinstance(known, Known) or self._cursor.walk is not None:
+            return False
+        messages = list(known_gone(self._extension, known))
+        if not known.count and self._is_synced:
+            self._held = None
+            self._has_token = True
+        for message in messages:
+            await self._say(pb.WatchResponse(known_gone=message))
+        return bool(messages)
+
+    async def _recover(self, positions: Mapping[bytes, str]) -> None:
+        """Go on where another life of the extension has ended; begin anew if that cannot be."""
+        while not is_settled(self._extension, self._wanted):
+            if not await self._say_statuses():
+                await self._rest()
+            await self._end_if_over()
+        recovering = asyncio.ensure_future(recover(self._extension, self._wanted, positions))
+        try:
+            while not recovering.done():
+                await asyncio.wait([recovering], timeout=self._silence_left)
+                if not recovering.done():
+                    await self._say(pb.WatchResponse(bookmark=pb.Bookmark()))
+            recovered = recovering.result()
+        except PastLostError:
+            await self._reset(pb.RESET_REASON_EPOCH_CHANGED)
+            return
+        finally:
+            recovering.cancel()
+        self._cursor, self._held = recovered.cursor, recovered.held
+        for first in range(0, len(recovered.ends), _ENDS_IN_MESSAGE):
+            ends = recovered.ends[first : first + _ENDS_IN_MESSAGE]
+            fields = (event_field(end, self._view) for end in ends)
+            await self._write(batch_message(fields, b"", is_coalesced=True))
 
     async def _end_if_over(self) -> None:
         extension = self._extension
@@ -179,11 +234,15 @@ class WatchStream:
 
     async def _rest(self) -> None:
         """Wait for news; say a bookmark when there was none for so long."""
-        left = self._said_at + self._bookmark_seconds - self._now()
+        left = self._silence_left
         if left > 0 and await self._extension.pulse.wait(left):
             return
-        if self._said_at + self._bookmark_seconds - self._now() <= 0:
+        if self._silence_left <= 0:
             await self._say(pb.WatchResponse(bookmark=pb.Bookmark(resume_token=self._token())))
+
+    @property
+    def _silence_left(self) -> float:
+        return self._said_at + self._bookmark_seconds - self._now()
 
     def _token(self) -> bytes:
         if not self._has_token:

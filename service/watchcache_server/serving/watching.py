@@ -8,11 +8,7 @@ from typing import Final
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.registry import ExtensionRegistry
-from watchcache_server.informer.filters import Filter
-from watchcache_server.informer.resume import ResumeToken, TokenError, extension_digest
-from watchcache_server.informer.subscription import begin_snapshot, resume
 from watchcache_server.model.errors import (
-    InvalidRequestError,
     LimitExceededError,
     ServiceDrainingError,
 )
@@ -26,7 +22,9 @@ from watchcache_server.serving.conversion import (
     view_of,
 )
 from watchcache_server.serving.fresh_reads import FreshReads
-from watchcache_server.serving.stream import Start, WatchStream
+from watchcache_server.serving.starting import check_token, find_start
+from watchcache_server.serving.stream import WatchStream
+from watchcache_server.serving.uploads import KnownUploads
 from watchcache_server.serving.writing import PatientWriter, Writer
 from watchcache_server.settings import Settings
 
@@ -50,6 +48,7 @@ class Watching:
             max_bytes=settings.batch_cache_bytes, batch_bytes=settings.batch_bytes
         )
         self._fresh_reads = FreshReads(registry)
+        self.uploads = KnownUploads(registry, settings)
         self._streams: dict[WatchStream, Extension] = {}
         # Those that have stalled still take room, until their readers come back or go.
         self._open_count = 0
@@ -79,12 +78,12 @@ class Watching:
             interval = min(max(interval, _SHORTEST_SECONDS), _LONGEST_SECONDS)
         asked = consistency_of(request.consistency, self._settings.max_freshness_wait_seconds)
         extension = self._registry.get(key)
-        start = _start(extension, wanted, request.resume_token)
         self._admit(extension)
         if asked is not None:
+            check_token(extension, wanted, request)
             await self._fresh_reads.wait_for(extension, asked, wanted)
-            start = _start(extension, wanted, request.resume_token)
             self._admit(extension)
+        start = find_start(extension, wanted, request, self.uploads.redeem)
         stream = WatchStream(
             registry=self._registry,
             reporter=self._reporter,
@@ -93,6 +92,7 @@ class Watching:
             wanted=wanted,
             view=view,
             start=start,
+            fails_on_reset=request.fail_on_reset,
             bookmark_seconds=interval,
             writer=PatientWriter(
                 writer,
@@ -142,35 +142,3 @@ class Watching:
                 "or raise the setting max_subscriptions_per_extension",
                 setting="max_subscriptions_per_extension",
             )
-
-
-def _start(extension: Extension, wanted: Filter, token: bytes) -> Start:
-    """Find where a stream begins. Raises InvalidRequestError for a token of something else."""
-    store = extension.store
-    snapshot = begin_snapshot(store, wanted)
-    if not token:
-        return Start(snapshot, is_resumed=False, reset=None)
-    try:
-        found = ResumeToken.decode(token)
-    except TokenError as error:
-        raise _token_error(f"is no resume token: {error}") from error
-    if found.extension != extension_digest(extension.key):
-        raise _token_error("belongs to another extension")
-    if found.filter != wanted.digest:
-        raise _token_error("belongs to another filter")
-    if found.epoch != store.epoch:
-        return Start(snapshot, is_resumed=False, reset=pb.RESET_REASON_EPOCH_CHANGED)
-    if found.revision > store.revision:
-        raise _token_error("is ahead of this extension; it was made up")
-    if not store.covers(found.revision):
-        return Start(snapshot, is_resumed=False, reset=pb.RESET_REASON_HISTORY_EXPIRED)
-    cursor = resume(store, found.revision, found.behind_since)
-    return Start(cursor, is_resumed=True, reset=None)
-
-
-def _token_error(problem: str) -> InvalidRequestError:
-    return InvalidRequestError.of(
-        "resume_token",
-        f"{problem}; send the newest token of a stream with this extension and filter, or none",
-        reason="RESUME_TOKEN_INVALID",
-    )

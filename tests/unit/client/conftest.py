@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 import watchcache
+from tests.unit.client.command import Command
 from tests.unit.client.fake_service import FakeService, serving
 
 
@@ -34,3 +36,9 @@ async def connection(service: FakeService) -> AsyncIterator[watchcache.Connectio
 async def extension(connection: watchcache.Connection) -> watchcache.Extension:
     """An extension that the test has registered there."""
     return await connection.register("team-a/shop", watch=["pods"])
+
+
+@pytest.fixture
+def run(service: FakeService, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Command:
+    """The command, against the service of the test."""
+    return Command(service, monkeypatch, capsys)

@@ -116,7 +116,7 @@ async def test_nobody_there_is_said_plainly() -> None:
             await connection.clusters()
     assert str(caught.value) == (
         f"cannot reach watchcache at {address}: Connection refused; see that it runs there, "
-        "or name another address in WATCHCACHE_ADDRESS"
+        "or give another address (WATCHCACHE_ADDRESS, unless one was given)"
     )
     assert caught.value.reason == "UNAVAILABLE"
 

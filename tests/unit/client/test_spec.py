@@ -99,3 +99,27 @@ def test_a_value_that_cannot_be_is_named(arguments: dict[str, Any], field: str) 
     with pytest.raises(InvalidArgumentError) as caught:
         build_spec(**arguments)
     assert [violation.field for violation in caught.value.field_violations] == [field]
+
+
+def test_every_value_that_cannot_be_is_named() -> None:
+    """Each rule is told of, in each entry, so that one correction is enough."""
+    with pytest.raises(InvalidArgumentError) as caught:
+        build_spec(
+            watch=["Not A Thing", Resource("no thing", ["UP"], projection="none"), "pods"],
+            namespaces=["UPPER", "team-a", "x" * 64],
+            projection="half",
+            clusters="hub",
+            ttl="soon",
+        )
+    assert [violation.field for violation in caught.value.field_violations] == [
+        "clusters",
+        "ttl",
+        "projection",
+        "namespaces[0]",
+        "namespaces[2]",
+        "watch[0]",
+        "watch[1]",
+        "watch[1].namespaces[0]",
+        "watch[1].projection",
+    ]
+    assert "one of full, without-managed-fields, metadata" in str(caught.value)

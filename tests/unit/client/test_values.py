@@ -117,7 +117,7 @@ def test_a_word_is_read_in_any_case() -> None:
     expected = Projection.WITHOUT_MANAGED_FIELDS
     assert Projection.of("without-managed-fields", field="p") is expected
     for word in ("nothing", "unknown"):
-        with pytest.raises(InvalidArgumentError, match="full, without_managed_fields, metadata"):
+        with pytest.raises(InvalidArgumentError, match="full, without-managed-fields, metadata"):
             Projection.of(word, field="p")
 
 

@@ -352,3 +352,22 @@ async def test_a_client_that_has_left_is_no_mistake(
     async with caller.open("GET", f"{CONFIGMAPS}?watch=true") as response:
         assert await response.read() == b""
     assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("length", "status"),
+    [
+        pytest.param(64 * 1024, 200, id="as long as a selector may be"),
+        pytest.param(1_000_000, 200, id="as long as a real server reads it"),
+        pytest.param(1_100_000, 400, id="longer"),
+    ],
+)
+async def test_a_request_may_be_as_long_as_a_real_server_takes_it(
+    caller: Caller, caplog: pytest.LogCaptureFixture, length: int, status: int
+) -> None:
+    """A longer one is the client's mistake: it is told, and nothing is logged."""
+    values = ",".join(["v" * 49] * (length // 50))
+    path = f"{CONFIGMAPS}?labelSelector=a%20in%20({values})"
+    async with caller.open("GET", path) as response:
+        assert response.status == status
+    assert caplog.records == []

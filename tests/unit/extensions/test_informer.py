@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.items import item, served, source_spec
@@ -20,7 +21,7 @@ from watchcache_server.kubernetes.errors import (
     TokenRequestFailedError,
 )
 from watchcache_server.model.specs import ExtensionKey
-from watchcache_server.model.states import LeftReason, SourceState
+from watchcache_server.model.states import EventKind, LeftReason, SourceState
 
 WALL = 1_000_000.0
 SPEC = source_spec(namespace="team-a")
@@ -63,6 +64,41 @@ class World:
 async def world() -> World:
     """Give an extension."""
     return World()
+
+
+# What it watches
+
+
+@pytest.mark.parametrize("is_retiring", [False, True])
+def test_a_kind_with_another_plural_name_takes_nothing_over(
+    world: World, is_retiring: bool
+) -> None:
+    """Its objects leave under the name that they had, also for who hears of it late."""
+    informer = world.synced("one", resource="", kind="Pod")
+    if is_retiring:
+        world.extension.retire_informer(informer)
+    revision = world.extension.store.revision
+    renamed = msgspec.structs.replace(served(), resource="podz")
+    assert informer.bind(renamed) is None
+    informer.stage([item("one", uid="uid-two")])
+    informer.commit(world.time(), "20")
+    changes = [each for each in world.extension.store.history.since(revision) if each.entry]
+    (left,) = [each for each in changes if each.kind is EventKind.LEFT]
+    assert (left.source.resource, left.left_reason) == ("pods", LeftReason.KIND_GONE)
+    assert informer.source.resource == "podz"
+    assert informer.source.is_retiring is is_retiring
+    assert world.extension.store.sources() == [informer.source]
+    assert list(world.extension.informers_of([informer.source])) == [informer]
+    assert informer.source.table.count == (0 if is_retiring else 1), "what retires learns nothing"
+
+
+def test_a_kind_that_is_found_as_it_was_keeps_its_objects(world: World) -> None:
+    """Also one with other verbs."""
+    informer = world.synced("one")
+    source = informer.source
+    assert informer.bind(msgspec.structs.replace(served(), verbs=frozenset({"list"}))) is None
+    assert informer.source is source
+    assert source.table.count == 1
 
 
 # States
@@ -149,11 +185,9 @@ async def test_its_position_is_that_of_what_it_reads(world: World) -> None:
     await asyncio.sleep(0)
     informer.apply([Upsert(item("web", uid="uid-web", version="12"))], 0.0, "12")
     assert [await change for change in changes] == ["", ""]
-    world.time.advance(3.0)
     informer.advance("15")
     assert await bookmark == ""
     assert informer.source.position == "15"
-    assert informer.status.last_contact_time == WALL + 3.0
 
 
 async def test_those_who_wait_are_told_when_it_ends(world: World) -> None:

@@ -139,6 +139,21 @@ async def test_no_more_informers_than_the_limit(name: str) -> None:
         assert not list(world.registry)
 
 
+async def test_selectors_count_for_each_informer() -> None:
+    """Answers repeat them, and a spec of a few kilobytes must not make them of many megabytes."""
+    names = tuple(f"n{number}" for number in range(20))
+    long = pods(*names, label_selector="a=" + "b" * 60)
+    async with running("hub", max_spec_bytes=1240) as world:
+        extension = (await world.register(long)).extension
+        assert len(extension.informers) == 20
+    async with running("hub", max_spec_bytes=1239) as world:
+        with pytest.raises(InvalidRequestError, match="20 informers, 1240 bytes in all") as caught:
+            await world.register(long)
+        assert caught.value.reason == "SPEC_TOO_LARGE"
+        assert "raise the setting max_spec_bytes" in str(caught.value)
+        assert not list(world.registry)
+
+
 async def test_a_spec_is_measured_before_it_is_multiplied_out() -> None:
     """Hundreds of thousands of combinations take no time."""
     names = tuple(f"n{number}" for number in range(30_000))

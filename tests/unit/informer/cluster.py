@@ -7,6 +7,7 @@ and can be made to list anew at any time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -127,6 +128,7 @@ class SimulatedInformer:
         if self._listed is not None:
             self.position, self._listed = self._listed, None
             self.store.commit(self.source, 0.0, str(self.position))
+            self.store.note_position(self.source, str(self.position))
 
     def follow(self, limit: int, replayed: int = 0) -> None:
         """Read up to `limit` changes, after replayed additions of what is still there."""
@@ -149,6 +151,13 @@ class SimulatedInformer:
                 last = msgspec.structs.replace(self._form(before), resource_version=version)
                 deltas.append(Remove(last))
         self.store.apply(self.source, deltas, 0.0)
+        self.store.note_position(self.source, str(self.position))
+
+    def ended(self, since: int) -> Iterator[tuple[Item, bool]]:
+        """Yield what ended between a position and the present one, and whether it was deleted."""
+        for before, after in self.cluster.changes[since : self.position]:
+            if before is not None and self.selects(before) and not self.selects(after):
+                yield before, self.cluster.is_deleted(before.uid)
 
     def ask(self) -> None:
         """Ask the API server what became of the unverified objects; the answers come later."""

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from watchcache_server.informer.cursors import Advance, Cursor, Event, Limits, Outcome
 from watchcache_server.informer.filters import Filter
+from watchcache_server.informer.held import Held
+from watchcache_server.informer.held import Known as Known_
 from watchcache_server.informer.source import Source
 from watchcache_server.informer.store import Store
 from watchcache_server.informer.subscription import advance, begin_snapshot, resume
@@ -92,6 +94,8 @@ class Reader:
         # After a lost stream changes come again, until all is told.
         self.is_repeating = False
         self._is_synced = False
+        # What it came with, until it has been told all that differs.
+        self.difference: Held | None = None
 
     def copy(self) -> Reader:
         """Return another reader that stands where this one stands."""
@@ -109,9 +113,10 @@ class Reader:
 
     def step(self) -> Outcome:
         """Advance once; begin anew when the past is lost."""
-        step = advance(self.store, self.wanted, self.cursor, self.limits)
-        again = advance(self.store, self.wanted, self.cursor, self.limits)
-        assert step == again, "the same cursor gives the same answer"
+        step = advance(self.store, self.wanted, self.cursor, self.limits, self.difference)
+        if self.difference is None:
+            again = advance(self.store, self.wanted, self.cursor, self.limits)
+            assert step == again, "the same cursor gives the same answer"
         assert len(step.events) <= self.limits.events
         return self._take(step)
 
@@ -130,8 +135,29 @@ class Reader:
             self.cursor = resume(self.store, *self.token)
             self.is_repeating = True
 
+    def begin_with(self, held: Held, cursor: Cursor) -> None:
+        """Begin with the difference to what is held."""
+        self.difference = held
+        self.cursor = cursor
+        self.is_repeating = True
+
+    def end(self, key: Key, uid: str, is_deleted: bool) -> None:
+        """Be told that an object is gone, or out of view."""
+        assert not is_deleted or self.is_deleted(uid)
+        known = self.held.get(key)
+        if known is not None and known.uid == uid:
+            del self.held[key]
+
+    def end_difference(self) -> None:
+        """Have been told all that differs."""
+        self.difference = None
+        self.is_repeating = False
+        truth = content(self.store, self.wanted)
+        assert self.held == truth, (sorted(self.held), sorted(truth))
+
     def _begin_anew(self) -> None:
         self.held = {}
+        self.difference = None
         self.cursor = begin_snapshot(self.store, self.wanted)
         self.token = None
         self.is_repeating = self._is_synced = False
@@ -142,7 +168,8 @@ class Reader:
             self._begin_anew()
             self.reset_count += 1
             return step.outcome
-        self.answers.setdefault((self.wanted, self.cursor), step)
+        if self.difference is None:
+            self.answers.setdefault((self.wanted, self.cursor), step)
         self.coalesced_count += step.is_coalesced
         for event in step.events:
             self._apply(event, is_coalesced=step.is_coalesced)
@@ -151,8 +178,10 @@ class Reader:
         if step.outcome is Outcome.AT_HEAD:
             assert self.cursor.walk is None
             self._is_synced = True
-        if step.outcome is Outcome.AT_HEAD and self.cursor.revision == self.store.revision:
-            assert self.held == content(self.store, self.wanted)
+        is_at_head = step.outcome is Outcome.AT_HEAD and self.difference is None
+        if is_at_head and self.cursor.revision == self.store.revision:
+            truth = content(self.store, self.wanted)
+            assert self.held == truth, (sorted(self.held), sorted(truth))
             self.is_repeating = False
         if self._is_synced and self.cursor.walk is None:
             self.token = (self.cursor.revision, self.cursor.behind_since)
@@ -206,6 +235,8 @@ class Reader:
         known = self.held.get(key)
         if event.kind in (EventKind.ADDED, EventKind.MODIFIED):
             self._hold(key, event)
+            is_exact = isinstance(self.difference, Known_)
+            assert not is_exact or known != self.held[key], f"{key} was held so"
             assert self.is_repeating or known != self.held[key], f"{key} was told twice"
             if not self.is_repeating and known is not None and known.uid == event.entry.uid:
                 assert self.may_follow(known, self.held[key]), f"{key} went back"

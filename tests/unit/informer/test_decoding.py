@@ -353,9 +353,89 @@ def test_what_is_no_object_of_the_kind_is_an_error(
         decode_item(data, projection)
 
 
+def nested(depth: int) -> bytes:
+    """Return a value of so many levels, with strings and members that look like others."""
+    half = depth // 2
+    start = b'[0,"}]",' * half + b'{"metadata":' * (depth - half)
+    return start + b'"managedFields"' + b"}" * (depth - half) + b',{"a":[]}]' * half
+
+
+# As deep as an API server takes an object.
+_DEEP = nested(9_990)
+
+
 @pytest.mark.parametrize("projection", list(Projection))
-def test_deep_nesting_is_an_error(projection: Projection) -> None:
-    """A hundred thousand brackets neither crash nor count as a fault of ours."""
+@pytest.mark.parametrize("typed", [True, False])
+def test_an_object_may_be_nested_as_deeply_as_servers_take_it(
+    projection: Projection, typed: bool
+) -> None:
+    """One such object must not stop its kind; what is kept is what was sent, here too."""
+    managed = b',"managedFields":' + _DEEP
+    data = thing(b',"labels":{"k":"v"}' + managed, spec=b',"spec":' + _DEEP)
+    if not typed:
+        data = data.replace(b'"apiVersion":"g/v1","kind":"Thing",', b"", 1)
+    item = decode_item(data, projection)
+    assert (item.name, item.resource_version, item.labels) == ("a", "5", {"k": "v"})
+    whole = thing(b',"labels":{"k":"v"}' + managed, spec=b',"spec":' + _DEEP)
+    assert (
+        item.body
+        == {
+            FULL: whole,
+            WITHOUT: whole.replace(managed, b"", 1),
+            METADATA: whole.replace(managed, b"", 1).replace(b',"spec":' + _DEEP, b""),
+        }[projection]
+    )
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pytest.param(b'{"type":"MODIFIED","object":%s}', id="as servers write it"),
+        pytest.param(b'{ "object": %s , "type": "MODIFIED" }', id="in another way"),
+    ],
+)
+@pytest.mark.parametrize("projection", list(Projection))
+def test_an_event_may_be_nested_as_deeply(frame: bytes, projection: Projection) -> None:
+    """The frame adds a level, and is read as always."""
+    data = thing(b"", spec=b',"spec":' + _DEEP)
+    event = decode_event(frame % data, projection)
+    assert event == Modified(decode_item(data, projection))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("BOOKMARK", Bookmark("5")),
+        ("ERROR", StreamError(StatusFields(code=410, reason="Expired"))),
+    ],
+)
+def test_other_events_are_read_though_nested_deeply(kind: str, expected: WatchEvent) -> None:
+    """Nothing of them matters but what is near the top."""
+    body = b'{"code":410,"reason":"Expired","x":%s,"metadata":{"resourceVersion":"5"}}' % _DEEP
+    assert decode_event(b'{"type":"%s","object":%s}' % (kind.encode(), body)) == expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param((b'"managedFields"', b"managedFields"), id="a word without quotes"),
+        pytest.param((b'"managedFields"', b'"managedFields'), id="a string without its end"),
+        pytest.param((b'"managedFields"}', b'"managedFields"]'), id="the wrong bracket"),
+        pytest.param((b'"managedFields"}', b'"managedFields"'), id="a bracket too few"),
+        pytest.param((b'"managedFields"}', b'"managedFields"}}'), id="a bracket too many"),
+        pytest.param((b'"managedFields"}', b'"managedFields",}'), id="a comma too many"),
+    ],
+)
+def test_what_is_deep_is_checked(change: tuple[bytes, bytes]) -> None:
+    """Nesting is no way around: a part of an object is not taken for the whole of it."""
+    spec = nested(3_000).replace(*change)
+    with pytest.raises(MalformedError):
+        decode_item(thing(b"", spec=b',"spec":' + spec))
+
+
+@pytest.mark.parametrize("projection", list(Projection))
+def test_endless_nesting_is_an_error(projection: Projection) -> None:
+    """No server takes a hundred thousand levels; they neither crash nor count as our fault."""
     depth = 100_000
     data = thing(b"", spec=b',"spec":' + b"[" * depth + b"]" * depth)
     with pytest.raises(MalformedError, match="deep"):

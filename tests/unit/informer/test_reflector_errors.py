@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from tests.unit.informer.shell import PODS, Shell, bookmark, item, modified
+from tests.unit.informer.shell import (
+    PODS,
+    Shell,
+    added,
+    bookmark,
+    error,
+    initial_end,
+    item,
+    modified,
+)
 from watchcache_server.informer.backoff import BackoffSettings
 from watchcache_server.informer.bodies import ListMetadata
 from watchcache_server.informer.effects import Discover, List, RefreshToken, SetState
@@ -112,6 +123,79 @@ def test_throttling_is_not_unreachable(is_synced: bool) -> None:
     shell.answer(429, message="too many requests")
     assert shell.state is (SourceState.STALE if is_synced else SourceState.SYNCING)
     assert shell.reason == "THROTTLED"
+
+
+ENDLESS: dict[str, Callable[[Shell], object]] = {
+    "429": lambda shell: shell.answer(429, message="the webhook is down"),
+    "429 that asks for minutes": lambda shell: shell.answer(
+        429, retry_after=250.0, message="the webhook is down"
+    ),
+    "504 that the version is too large": lambda shell: shell.answer(
+        504, causes=("ResourceVersionTooLarge",), message="the webhook is down"
+    ),
+    "410": lambda shell: shell.answer(410, message="the webhook is down"),
+}
+
+
+@pytest.mark.parametrize("case", ENDLESS)
+@pytest.mark.parametrize("list_seconds", [0.0, LISTING])
+def test_a_first_sync_that_fails_for_long_holds_nobody_up(case: str, list_seconds: float) -> None:
+    """Whatever the failure is taken for, after 15 s it is one, with the words of the server.
+
+    So a CRD whose conversion webhook is down keeps no one waiting for the other kinds.
+    """
+    shell = Shell(list_seconds=list_seconds).start()
+    began = shell.now
+    while shell.now < began + 15.0:
+        if shell.request is not None:
+            ENDLESS[case](shell)
+        if shell.request is None:
+            shell.timer()
+    shell.pass_time(15.0)
+    assert shell.now - began < 60.0
+    assert shell.state is SourceState.UNREACHABLE
+    assert "the webhook is down" in shell.message
+    for _ in range(5):
+        if shell.request is None:
+            shell.retry()
+        ENDLESS[case](shell)
+        assert shell.state is SourceState.UNREACHABLE, "and it does not come and go"
+
+
+def test_a_first_sync_that_failed_for_long_succeeds_by_itself() -> None:
+    """It is tried on, and the first state ends it; the next failure is one of a live informer."""
+    shell = Shell().start().answer(429).pass_time(0.0)
+    while shell.state is not SourceState.UNREACHABLE:
+        if shell.request is None:
+            shell.timer()
+        else:
+            shell.answer(429)
+    if shell.request is None:
+        shell.retry()
+    shell.opened().events(added("a", "3"))
+    assert shell.state is SourceState.UNREACHABLE, "it has no state yet"
+    shell.events(initial_end("10"))
+    assert shell.state is SourceState.LIVE
+    shell.events(error(429)).retry().answer(429)
+    assert shell.state is SourceState.STALE
+
+
+def test_a_first_sync_whose_objects_come_has_not_failed() -> None:
+    """One failure, and then a list that takes minutes."""
+    shell = Shell(list_seconds=LISTING).start().answer(429).retry()
+    for number in range(10):
+        shell.items(item(f"object-{number}", "3")).pass_time(10.0)
+        assert shell.state is SourceState.SYNCING
+    assert shell.listed("10").state is SourceState.LIVE
+
+
+def test_an_attempt_that_hangs_is_not_waited_for() -> None:
+    """After a failure, a request that nobody answers counts as one after 15 s."""
+    shell = Shell().start().answer(429).retry()
+    shell.pass_time(14.0)
+    assert shell.state is SourceState.SYNCING
+    shell.pass_time(2.0)
+    assert shell.state is SourceState.UNREACHABLE
 
 
 def test_html_instead_of_a_list_is_a_fault_of_the_way() -> None:

@@ -91,6 +91,7 @@ def test_discovery_that_is_not_found_is_a_kind_that_is_gone() -> None:
     [
         pytest.param({"version": "v2"}, id="another version"),
         pytest.param({"kind": "Pond"}, id="another kind"),
+        pytest.param({"resource": "podz"}, id="another plural name"),
         pytest.param({"is_namespaced": False}, id="another scope"),
     ],
 )

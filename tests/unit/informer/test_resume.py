@@ -26,9 +26,10 @@ eight = st.binary(min_size=8, max_size=8)
 
 
 revisions = st.integers(0, 2**64 - 2)
+positions = st.lists(st.tuples(eight, revisions), max_size=3).map(tuple)
 
 
-@given(st.builds(ResumeToken, eight, eight, eight, revisions, st.none() | revisions))
+@given(st.builds(ResumeToken, eight, eight, eight, revisions, st.none() | revisions, positions))
 def test_token_restores_its_content(token: ResumeToken) -> None:
     """Every token that is given out can be read again."""
     assert ResumeToken.decode(token.encode()) == token

@@ -22,10 +22,15 @@ from hypothesis.stateful import (
 
 from tests.items import served, source_spec
 from tests.unit.informer.cluster import Cluster, SimulatedInformer
-from tests.unit.informer.reader import Key, Known, Reader, content
+from tests.unit.informer.reader import Key, Known, Reader, content, key_of
+from watchcache_server.informer import held as held_already
 from watchcache_server.informer.cursors import Advance, Cursor, Limits
 from watchcache_server.informer.filters import EVERYTHING, Filter
+from watchcache_server.informer.held import KnownGroup, Past, object_id, version_id
+from watchcache_server.informer.objects import Item
+from watchcache_server.informer.source import Source
 from watchcache_server.informer.store import Store
+from watchcache_server.informer.subscription import begin_snapshot
 from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import EventKind, LeftReason
 
@@ -82,6 +87,15 @@ limits = st.builds(
     scanned=st.integers(1, 4),
 )
 which = st.integers(0, 20)
+
+
+def known_of(held: dict[Key, Known]) -> held_already.Known:
+    """Say what is held, as a client does."""
+    known = held_already.Known()
+    for key, thing in held.items():
+        group = KnownGroup(*key[:4], "v1", thing.body.split()[0].decode())
+        known.add(group, object_id(thing.uid) + version_id(thing.resource_version))
+    return known
 
 
 def is_newer_or_other_form(before: Known, after: Known) -> bool:
@@ -164,9 +178,9 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     def bind(self, informer: SimulatedInformer) -> None:
         found = served()
-        if informer in self.others:
+        if informer.cluster is self.deployments:
             found = served("deployments", "Deployment", group="apps")
-        assert self.store.bind(informer.source, found) is None
+        assert informer.store.bind(informer.source, found) is None
 
     @rule(i=which, lag=st.integers(0, 4))
     def begin_list(self, i: int, lag: int) -> None:
@@ -319,6 +333,60 @@ class SubscriptionMachine(RuleBasedStateMachine):
         )
         reader.catch_up()
         assert reader.reset_count == 0 or not is_lasting
+
+    @rule(i=which, limits=limits, after=changes)
+    def come_back_with_what_it_holds(self, i: int, limits: Limits, after: list[Change]) -> None:
+        """Say what is held, be told the difference while things change, and be right at the end."""
+        reader = self.readers[i % len(self.readers)].copy()
+        if reader.token is None:
+            return
+        known = known_of(reader.held)
+        reader.begin_with(known, begin_snapshot(self.store, reader.wanted, self.store.revision))
+        reader.limits = limits
+        reader.step()
+        self.change_live(after)
+        reader.catch_up()
+        if reader.difference is None:
+            # Objects have moved between sources: it began anew.
+            return
+        for group in known.groups:
+            gone = known.take(group)
+            for key, held in list(reader.held.items()):
+                if key[:4] == group[:4] and object_id(held.uid) in gone:
+                    del reader.held[key]
+        reader.end_difference()
+
+    @rule(i=which, limits=limits, before=changes)
+    def come_back_after_a_restart(self, i: int, limits: Limits, before: list[Change]) -> None:
+        """Go on at another store by the upstream versions of a token."""
+        reader = self.readers[i % len(self.readers)].copy()
+        if reader.token is None or reader.token[1] is not None:
+            return
+        positions = self.store.positions(reader.wanted, reader.token[0])
+        if positions is None:
+            return
+        self.change(before)
+        store = Store(b"epoch-02", max_changes=1000, max_history_bytes=1 << 20)
+        versions: dict[Source, str] = {}
+        ends: list[tuple[Source, Item, bool]] = []
+        for informer in [*self.active, *self.others]:
+            again = SimulatedInformer(informer.cluster, store, informer.source.spec)
+            self.bind(again)
+            again.list(0)
+            again.commit()
+            position = positions.pop(again.source.identity, None)
+            if position is not None:
+                versions[again.source] = position
+                ends += ((again.source, *end) for end in again.ended(int(position)))
+        if positions:
+            # What it watched is watched no longer: it begins anew.
+            return
+        reader.store, reader.limits = store, limits
+        reader.begin_with(Past(versions), begin_snapshot(store, reader.wanted, store.revision))
+        for source, thing, is_deleted in ends:
+            reader.end(key_of(source, thing.namespace, thing.name), thing.uid, is_deleted)
+        reader.catch_up()
+        reader.end_difference()
 
     def teardown(self) -> None:
         """When all is quiet, all that was read late has arrived, everywhere."""

@@ -8,6 +8,7 @@ import pytest
 
 from tests.controlplane.credentials import Credentials
 from tests.unit.kubernetes.api_double import ApiDouble, serve
+from tests.unit.kubernetes.informer_world import world  # noqa: F401 (a fixture)
 
 
 @pytest.fixture(scope="session")

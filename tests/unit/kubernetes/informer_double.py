@@ -277,7 +277,7 @@ class Sink:
     def commit(self, read_at: float, resource_version: str) -> None:
         self.objects, self.staged = self.staged, {}
         self.is_synced = True
-        self.synced_at = resource_version
+        self.synced_at = self.position = resource_version
 
     def apply(self, deltas: list[Delta], read_at: float, resource_version: str) -> None:
         for delta in deltas:
@@ -285,7 +285,6 @@ class Sink:
         self.position = resource_version
 
     def advance(self, resource_version: str) -> None:
-        self.contact()
         self.position = resource_version
 
     def unverified(self) -> list[Unverified]:

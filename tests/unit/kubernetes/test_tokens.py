@@ -33,12 +33,18 @@ class Issuer:
         self.granted_seconds = 3600
         self.may_answer = asyncio.Event()
         self.may_answer.set()
+        self.is_asked = asyncio.Event()
         self._api = api
         self.work()
 
     def work(self) -> None:
         """Answer from now on."""
         self._api.routes[PATH] = self._issue
+
+    def hold(self) -> None:
+        """Let answers wait from now on, until `may_answer`; `is_asked` tells of the first one."""
+        self.may_answer.clear()
+        self.is_asked.clear()
 
     def fail(self, code: int, message: str = "no", **headers: str) -> None:
         """Refuse from now on."""
@@ -52,6 +58,7 @@ class Issuer:
         return f"t{number}.{payload}.s"
 
     async def _issue(self, request: web.Request) -> web.StreamResponse:
+        self.is_asked.set()
         await self.may_answer.wait()
         self.issued += 1
         self.asked_seconds.append((await request.json())["spec"]["expirationSeconds"])
@@ -138,9 +145,9 @@ async def test_many_who_ask_at_once_cause_one_request(
     shop: ServiceAccountCredentials, issuer: Issuer
 ) -> None:
     """A thousand informers of one identity start with one TokenRequest."""
-    issuer.may_answer.clear()
+    issuer.hold()
     waiting = [asyncio.create_task(shop.authorization()) for _ in range(50)]
-    await asyncio.sleep(0.05)
+    await issuer.is_asked.wait()
     issuer.may_answer.set()
     assert set(await asyncio.gather(*waiting)) == {header(issuer, 1)}
     assert issuer.issued == 1
@@ -179,9 +186,9 @@ async def test_a_due_renewal_is_done_by_one_and_waited_for_by_none(
     """While one caller renews, the others go on with the old token, which is still good."""
     await shop.authorization()
     clock.advance(0.8 * 3600)
-    issuer.may_answer.clear()
+    issuer.hold()
     renewing = asyncio.create_task(shop.authorization())
-    await asyncio.sleep(0.05)
+    await issuer.is_asked.wait()
     assert await shop.authorization() == header(issuer, 1)
     issuer.may_answer.set()
     assert await renewing == header(issuer, 2)
@@ -338,10 +345,10 @@ async def test_a_caller_that_leaves_does_not_take_the_request_along(
     shop: ServiceAccountCredentials, issuer: Issuer
 ) -> None:
     """Deregistering one extension does not fail another of the same account."""
-    issuer.may_answer.clear()
+    issuer.hold()
     leaving = asyncio.create_task(shop.authorization())
     staying = asyncio.create_task(shop.authorization())
-    await asyncio.sleep(0.05)
+    await issuer.is_asked.wait()
     leaving.cancel()
     await asyncio.sleep(0)
     issuer.may_answer.set()

@@ -109,6 +109,7 @@ async def test_the_environment_names_no_proxy(
 async def test_the_proxy_of_the_endpoint_carries_the_connection(api: ApiDouble) -> None:
     """TLS goes through it end to end: the proxy sees an address and its own password only."""
     heard: list[bytes] = []
+    is_over = asyncio.Event()
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
@@ -123,6 +124,7 @@ async def test_the_proxy_of_the_endpoint_carries_the_connection(api: ApiDouble) 
         async with asyncio.TaskGroup() as pumps:
             pumps.create_task(pump(reader, far_writer))
             pumps.create_task(pump(far_reader, writer))
+        is_over.set()
 
     api.answer("/ping", {})
     server = await asyncio.start_server(tunnel, "127.0.0.1", 0)
@@ -133,7 +135,7 @@ async def test_the_proxy_of_the_endpoint_carries_the_connection(api: ApiDouble) 
         await response.read()
     await transport.close()
     server.close()
-    await asyncio.sleep(0.05)
+    await is_over.wait()
     assert heard[0].startswith(b"CONNECT 127.0.0.1:")
     assert b"Proxy-Authorization: Basic " in heard[0]
     assert b"secret" not in heard[0]
@@ -361,7 +363,7 @@ async def test_closing_wakes_the_readers(api: ApiDouble) -> None:
     transport = api.transport()
     response = await transport.open(PING, None)
     reading = asyncio.create_task(response.read_chunk())
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0)
     await transport.close()
     with pytest.raises(TransportClosedError):
         await reading
@@ -385,7 +387,7 @@ async def test_a_closed_answer_says_that_it_was_closed_here(api: ApiDouble) -> N
     transport = api.transport()
     response = await transport.open(PING, None)
     reading = asyncio.create_task(response.read_chunk())
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0)
     response.close()
     with pytest.raises(TransportClosedError):
         await reading

@@ -132,6 +132,22 @@ def test_packages_that_chatter_are_heard_from_warning_on() -> None:
     assert {line["msg"] for line in logged(stream)} == {"trouble"}
 
 
+def test_a_caller_that_leaves_before_its_answer_is_no_error() -> None:
+    """Each would be told by gRPC with a traceback; its other errors are told."""
+    stream = io.StringIO()
+    log_to(stream, log_format="json")
+    log_to(stream, log_format="json")
+    core = logging.getLogger("grpc._cython.cygrpc")
+    for what in ("ExecuteBatchError raised in core", "Unexpected [ValueError] raised"):
+        try:
+            raise ValueError(what)
+        except ValueError:
+            core.exception("%s by servicer method [%s]", what, "/watchcache/Register")
+    (line,) = logged(stream)
+    assert line["msg"] == "Unexpected [ValueError] raised by servicer method [/watchcache/Register]"
+    assert len(core.filters) == 1
+
+
 def test_the_last_call_counts() -> None:
     """Configured twice, a line is written once."""
     first, second = io.StringIO(), io.StringIO()

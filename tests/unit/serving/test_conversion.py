@@ -139,6 +139,29 @@ def test_every_broken_rule_of_a_filter_is_told() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("part", "entry"),
+    [
+        ("clusters", "hub"),
+        ("resources", pb.ResourceRef(resource="pods")),
+        ("namespaces", "team-a"),
+    ],
+)
+def test_a_filter_has_so_many_entries(part: str, entry: Any) -> None:
+    """More are refused before any is looked at: a message can hold millions."""
+    assert filter_of(pb.Filter(**{part: [entry] * 10_000}))
+    with pytest.raises(InvalidRequestError, match="10001 entries, more than the 10000") as caught:
+        filter_of(pb.Filter(**{part: [entry] * 10_001}))
+    assert list(fields_of(caught)) == [f"filter.{part}"]
+
+
+def test_broken_rules_are_told_up_to_so_many() -> None:
+    """Nobody reads more of them, and nothing further is checked."""
+    with pytest.raises(InvalidRequestError) as caught:
+        filter_of(pb.Filter(namespaces=["Team"] * 10_000))
+    assert list(fields_of(caught)) == [f"filter.namespaces[{index}]" for index in range(100)]
+
+
 # Specs
 
 
@@ -281,6 +304,30 @@ async def test_a_negative_ttl_is_refused() -> None:
     """As any duration is."""
     with pytest.raises(InvalidRequestError, match=r"spec\.ttl"):
         await read(spec(ttl=Duration(seconds=-1)))
+
+
+async def test_broken_rules_of_a_spec_are_told_up_to_so_many() -> None:
+    """Those of the rest of the request come first."""
+    message = spec(*(Item(namespaces=["Team"] * 3) for _ in range(400)))
+    with pytest.raises(InvalidRequestError) as caught:
+        await read(message)
+    assert len(fields_of(caught)) == 100
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param(spec(*(Item(resource="pods") for _ in range(10_001))), id="resources"),
+        pytest.param(spec(Item(resource="pods", namespaces=["a"] * 10_000)), id="namespaces"),
+        pytest.param(spec(clusters=["hub"] * 10_001), id="clusters"),
+    ],
+)
+async def test_a_spec_has_so_many_entries(message: Spec) -> None:
+    """Those that are there twice count, since each takes time; max_sources allows for more."""
+    with pytest.raises(InvalidRequestError, match="10001 clusters, resources and names") as caught:
+        await read(message)
+    assert caught.value.reason == "SPEC_TOO_LARGE"
+    assert await read(message, max_sources=6_000)
 
 
 async def test_a_spec_has_a_largest_size() -> None:

@@ -19,6 +19,7 @@ from watchcache_server.serving.describing import (
     extension_message,
     source_message,
 )
+from watchcache_server.settings import Settings
 
 
 class Described(World):
@@ -202,3 +203,27 @@ def test_clusters_are_described_with_their_informers(world: Described) -> None:
     assert hub.last_contact_time.seconds == WALL - 5.0
     assert hub.kubernetes_version == "v1.36.3"
     assert (edge.tls_problem, hub.tls_problem) == ("", clusters.tls_problems["hub"])
+
+
+def test_a_description_is_taken_by_every_client(world: Described) -> None:
+    """At the default limits, and with the longest names, it is below gRPC's default of 4 MiB."""
+    settings = Settings()
+    spec_bytes, count = settings.max_spec_bytes, settings.max_sources
+    world.extension.registered_spec = extension_pb2.ExtensionSpec(
+        content=extension_pb2.ContentWatchSet(manifests=b"x" * spec_bytes)
+    )
+    label, name = "x" * 63, "x" * 253
+    for number in range(count):
+        informer = world.extension.add_informer(
+            source_spec(
+                cluster=name,
+                group=name,
+                resource=f"{number:04}{name[4:]}",
+                namespace=label,
+                label_selector="x" * (spec_bytes // count),
+            )
+        )
+        informer.set_state(
+            SourceState.FORBIDDEN, "VERBS_MISSING", "x" * 1024, missing_verbs=("list", "watch")
+        )
+    assert world.message().ByteSize() < 4 * 1024 * 1024

@@ -135,7 +135,6 @@ async def test_a_bookmark_is_as_good_as_a_write(world: World) -> None:
     informer.advance("16")
     with pytest.raises(ObjectNotFoundError):
         await reading
-    assert informer.status.last_contact_time is not None
 
 
 async def test_what_does_not_come_in_time_is_named(world: World) -> None:

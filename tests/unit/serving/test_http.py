@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
@@ -184,3 +185,25 @@ async def test_stopping_twice_or_unstarted_is_nothing() -> None:
     await pages.server.stop()
     with pytest.raises(aiohttp.ClientConnectionError):
         await pages.get("/healthz")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n" % (b"x" * 20_000), id="a long line"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost : a\r\n\r\n", id="a broken header"),
+        pytest.param(b"\x16\x03\x01\x00\xa5\x01\x00\x00", id="TLS"),
+    ],
+)
+async def test_what_is_no_request_is_told_and_not_logged(
+    pages: Pages, caplog: pytest.LogCaptureFixture, sent: bytes
+) -> None:
+    """A port scanner fills no log with tracebacks."""
+    host, _, port = pages.server.address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(sent)
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    assert answer.startswith((b"HTTP/1.0 400 ", b"HTTP/1.1 400 "))
+    assert caplog.records == []

@@ -384,6 +384,8 @@ async def test_a_stream_ends_with_the_service() -> None:
         assert isinstance(await made.error(), ServiceDrainingError)
         await asyncio.wait([made.tasks[0]])
         assert isinstance(made.tasks[0].exception(), ServiceDrainingError)
+        made.watch()
+        assert isinstance(await made.error(), ServiceDrainingError), "and none is opened any more"
 
 
 async def test_a_reader_that_takes_nothing_is_told_so() -> None:

@@ -97,6 +97,43 @@ async def test_a_wait_lasts_until_every_informer_is_live_or_has_failed() -> None
         assert sorted(states(answer)) == ["FORBIDDEN", "LIVE"]
 
 
+async def test_one_kind_that_is_put_off_for_ever_holds_no_other_up() -> None:
+    """A CRD whose conversion webhook is down is answered 429; that counts as a failure after 15 s.
+
+    It comes by itself once the webhook is there.
+    """
+    async with registering() as made:
+        loop = asyncio.get_running_loop()
+        api = made.world.hub.api
+        task = await made.registering("a", "b", wait=3600.0)
+        began = loop.time()
+        first, second = await api.asked(), await api.asked()
+        is_down = True
+        await sync(first)
+
+        async def put_off() -> None:
+            exchange = second
+            while is_down or exchange.request.path != second.request.path:
+                if exchange.request.path == second.request.path:
+                    exchange.refuse(429, "TooManyRequests", "storage is (re)initializing")
+                else:
+                    exchange.accept()
+                exchange = await api.asked()
+            await sync(exchange)
+
+        server = asyncio.create_task(put_off())
+        answer = await task
+        assert sorted(states(answer)) == ["LIVE", "UNREACHABLE"]
+        assert 14.0 < loop.time() - began < 40.0
+        assert any(
+            "storage is (re)initializing" in each.message for each in answer.extension.sources
+        )
+        is_down = False
+        while states(await made.register("a", "b")) != ["LIVE", "LIVE"]:
+            await made.world.registry.pulse.wait()
+        await server
+
+
 async def test_a_wait_ends_with_its_time() -> None:
     """And says how far it has come."""
     async with registering() as made:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from watchcache_server.serving.server import GrpcServer
 from watchcache_server.serving.service import WatchCacheService
@@ -38,3 +39,28 @@ async def test_a_start_that_is_cancelled_can_be_stopped(steps: int) -> None:
     del server, starting
     gc.collect()
     assert not failures
+
+
+async def test_calls_beyond_the_streams_of_a_connection_wait_for_their_turn() -> None:
+    """Nobody is refused by chance near the limit: each is served once another one has ended."""
+    settings = Settings(listen=("127.0.0.1:0",), max_streams_per_connection=10)
+    server = GrpcServer(cast("WatchCacheService", _NoMethods()), settings)
+    await server.start()
+    try:
+        async with asyncio.timeout(60), grpc.aio.insecure_channel(server.addresses[0]) as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            # Only once it has the server's settings does the client know the limit.
+            await stub.Check(health_pb2.HealthCheckRequest())
+            served = 0
+
+            async def watch() -> None:
+                nonlocal served
+                call = stub.Watch(health_pb2.HealthCheckRequest())
+                await call.read()
+                served += 1
+                call.cancel()
+
+            await asyncio.gather(*(watch() for _ in range(300)))
+            assert served == 300
+    finally:
+        await server.stop(0)

@@ -16,5 +16,8 @@ def main() -> None:
         # The packages of the extra are needed from here on only.
         from watchcache.cli.commands import app  # noqa: PLC0415
     except ImportError as error:
-        sys.exit(f"error: {error}; install the command with: pip install 'watchcache[cli]'")
+        sys.exit(
+            f"error: {error}; the command needs more than the client: pip install typer rich "
+            "pyyaml, or in a checkout: pip install './clients/python[cli]'"
+        )
     app(prog_name="watchcache")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from watchcache.cli.completing import complete_cluster, complete_extension, complete_resource
 from watchcache.cli.object_view import Output
 from watchcache.consistency import Consistency as ConsistencyOptions
 
@@ -26,23 +27,45 @@ __all__ = [
     "consistency_of",
 ]
 
-Extension = Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="The extension.")]
+Extension = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAMESPACE/NAME", help="The extension.", autocompletion=complete_extension
+    ),
+]
 OptionalExtension = Annotated[
-    str | None, typer.Argument(metavar="[NAMESPACE/NAME]", help="The extension; all if left out.")
+    str | None,
+    typer.Argument(
+        metavar="[NAMESPACE/NAME]",
+        help="The extension; all if left out.",
+        autocompletion=complete_extension,
+    ),
 ]
 ResourceName = Annotated[
-    str, typer.Argument(metavar="RESOURCE", help='Plural and group, such as "deployments.apps".')
+    str,
+    typer.Argument(
+        metavar="RESOURCE",
+        help='Plural and group, such as "deployments.apps".',
+        autocompletion=complete_resource,
+    ),
 ]
 Resources = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[RESOURCE]...", help="Only these resources; all if left out."),
+    typer.Argument(
+        metavar="[RESOURCE]...",
+        help="Only these resources; all if left out.",
+        autocompletion=complete_resource,
+    ),
 ]
 Format = Annotated[Output, typer.Option("--output", "-o", help="Format of the output.")]
 Namespaces = Annotated[
     list[str] | None, typer.Option("--namespace", "-n", help="Only this namespace; repeatable.")
 ]
 Clusters = Annotated[
-    list[str] | None, typer.Option("--cluster", help="Only this cluster; repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--cluster", help="Only this cluster; repeatable.", autocompletion=complete_cluster
+    ),
 ]
 Selector = Annotated[str, typer.Option("--selector", "-l", help="Label selector, as for kubectl.")]
 Consistent = Annotated[

@@ -10,6 +10,8 @@ The file holds the parameters of `Connection.register`, written as Kubernetes wr
     - resource: configmaps
       namespaces: [team-a]
       labelSelector: app=shop
+
+What `status -o json` or `-o yaml` writes of one extension is read as well, for its spec.
 """
 
 from __future__ import annotations
@@ -20,9 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from google.protobuf.json_format import ParseDict, ParseError
 
 from watchcache.errors import InvalidArgumentError
 from watchcache.spec import Resource
+from watchcache.states import PROJECTIONS
+from watchcache.v1alpha1 import extension_pb2
 
 __all__ = ["SpecFileError", "read_content", "read_spec"]
 
@@ -62,6 +67,8 @@ def read_spec(path: str) -> dict[str, Any]:
         document = yaml.safe_load(read_content(path))
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2030-13-01
         raise SpecFileError.of(path, f"it is no YAML: {error}") from error
+    if isinstance(document, dict) and isinstance(document.get("spec"), dict):
+        return _registered_spec(document, path)
     spec = _renamed(document, _SPEC, field=path)
     if "watch" in spec:
         spec["watch"] = [
@@ -77,6 +84,41 @@ def read_content(path: str) -> bytes:
         return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         raise SpecFileError.of(path, f"it cannot be read: {error.strerror}") from error
+
+
+def _registered_spec(document: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return the spec of an extension as the service tells of it."""
+    try:
+        told = ParseDict(document, extension_pb2.Extension())
+    except ParseError as error:
+        raise SpecFileError.of(
+            path, f"it has a spec, but is not what `status -o json` writes: {error}"
+        ) from error
+    spec = told.spec
+    values: dict[str, Any] = {
+        "name": f"{told.namespace}/{told.name}",
+        "service_account": spec.service_account,
+        "clusters": list(spec.clusters),
+    }
+    if spec.HasField("ttl"):
+        values["ttl"] = spec.ttl.ToTimedelta()
+    if spec.HasField("content"):
+        values["content"] = spec.content.manifests
+        values["only_these_objects"] = spec.content.only_these_objects
+        values["projection"] = PROJECTIONS.get(spec.content.projection)
+    else:
+        values["watch"] = [_registered_entry(item) for item in spec.resources.items]
+    return values
+
+
+def _registered_entry(item: extension_pb2.ResourceWatch) -> Resource:
+    return Resource(
+        ".".join(filter(None, (item.resource or item.kind, item.version, item.group))),
+        tuple(item.namespaces),
+        label_selector=item.label_selector,
+        field_selector=item.field_selector,
+        projection=PROJECTIONS.get(item.projection),
+    )
 
 
 def _entry(entry: object, *, field: str) -> str | Resource:

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from rich.text import Text
 
 from watchcache.cli.grants import grant_commands
-from watchcache.cli.terminal import Cell, age_text, aligned, size_text, span_text
+from watchcache.cli.terminal import Cell, age_text, aligned, left_text, size_text
 from watchcache.states import ExtensionState, SourceState
 from watchcache.status import Cluster, ExtensionStatus, Source
 
@@ -39,6 +40,7 @@ _BY_GRAVITY = (
     ExtensionState.FAILED,
     ExtensionState.UNKNOWN,
 )
+_LARGE = {FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64}
 _GOOD = {SourceState.LIVE, ExtensionState.LIVE}
 _PASSING = {SourceState.PENDING, SourceState.SYNCING, SourceState.STALE, ExtensionState.SYNCING}
 
@@ -51,8 +53,25 @@ def exit_code(extensions: Iterable[ExtensionStatus]) -> int:
 
 
 def as_dict(message: Message) -> dict[str, Any]:
-    """Return a message as JSON values, by the JSON mapping of protobuf, with its empty fields."""
-    return MessageToDict(message, always_print_fields_with_no_presence=True)
+    """Return a message as JSON values, by the JSON mapping of protobuf, with its empty fields.
+
+    Only 64-bit integers are not as it writes them, which is in quotes; it reads them either way.
+    """
+    told: dict[str, Any] = MessageToDict(message, always_print_fields_with_no_presence=True)
+    _unquote(told, message.DESCRIPTOR)
+    return told
+
+
+def _unquote(told: dict[str, Any], descriptor: Any) -> None:
+    for field in descriptor.fields:
+        value = told.get(field.json_name)
+        if field.cpp_type in _LARGE and isinstance(value, str):
+            told[field.json_name] = int(value)
+        elif field.message_type is not None:
+            # A timestamp or a duration is a text.
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, dict):
+                    _unquote(each, field.message_type)
 
 
 def extension_lines(extension: ExtensionStatus, *, default_cluster: str) -> list[Text]:
@@ -70,7 +89,7 @@ def extension_lines(extension: ExtensionStatus, *, default_cluster: str) -> list
             lines.append(Text(f"token on {credential.cluster}: {credential.message}"))
     if extension.expire_time is not None:
         left = (extension.expire_time - datetime.now(UTC)).total_seconds()
-        lines.append(Text(f"Nobody watches it: its ttl frees it in {span_text(left)}."))
+        lines.append(Text(f"Nobody watches it: its ttl frees it in {left_text(left)}."))
     return lines
 
 
@@ -156,7 +175,7 @@ def _advice(source: Source, extension: ExtensionStatus, default_cluster: str) ->
     told = f"{source.label}{where}: {source.message or source.reason or source.state.lower()}"
     if source.next_attempt_time is not None:
         wait = (source.next_attempt_time - datetime.now(UTC)).total_seconds()
-        told += f"; next check in {span_text(wait)}"
+        told += f"; next check in {left_text(wait)}"
     rule, account = source.missing_access, extension.spec.service_account
     if rule is None or not account:
         return [Text(f"{told}.")]

@@ -6,6 +6,7 @@ columns as wide as they must be, no frames, nothing cut off, so that they can be
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -18,6 +19,8 @@ __all__ = [
     "age_text",
     "aligned",
     "clear",
+    "counted",
+    "left_text",
     "show",
     "size_text",
     "span_text",
@@ -83,6 +86,18 @@ def span_text(seconds: float) -> str:
         if whole >= 2 * size:
             return f"{whole // size}{unit}"
     return f"{whole}s"
+
+
+def left_text(seconds: float) -> str:
+    """Return a span that is left, as `span_text` does, but rounded up: 10m a moment after 10m."""
+    whole = max(math.ceil(seconds), 0)
+    size = next((size for size, _ in _UNITS if whole >= 2 * size), 1)
+    return span_text(math.ceil(whole / size) * size)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, which takes an s where there is not exactly one."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def size_text(size_bytes: int) -> str:

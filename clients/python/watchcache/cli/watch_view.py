@@ -9,9 +9,10 @@ from typing import Any
 from rich.text import Text
 
 from watchcache.cli.object_view import Output, event_json, event_line, name_of, yaml_text
-from watchcache.cli.terminal import show, warn, write
+from watchcache.cli.status_view import EXIT_CODES
+from watchcache.cli.terminal import counted, show, warn, write
 from watchcache.messages import Batch, Disconnected, Reset, SourceChanged, Started, Synced
-from watchcache.states import StartMode
+from watchcache.states import ExtensionState, SourceState, StartMode
 from watchcache.status import Source
 
 __all__ = ["WatchView"]
@@ -26,9 +27,22 @@ class WatchView:
         self._since = time.monotonic()
         self._count = 0
         self._is_resumed = False
+        self._sources: dict[tuple[str, ...], Source] = {}
+
+    @property
+    def exit_code(self) -> int:
+        """What `status` exits with for the informers told of: 0 all live, 3 some, 4 none."""
+        sources = self._sources.values()
+        if all(source.is_live for source in sources):
+            return EXIT_CODES[ExtensionState.LIVE]
+        if any(source.is_loaded for source in sources):
+            return EXIT_CODES[ExtensionState.DEGRADED]
+        return EXIT_CODES[ExtensionState.FAILED]
 
     def write(self, message: object) -> None:
         """Write what there is to say about a message."""
+        if isinstance(message, Started):
+            self._sources.clear()  # each one is told of again
         if isinstance(message, Disconnected):
             warn(f"disconnected: {message.error}; again in {message.retry_seconds:.1f} s")
         elif isinstance(message, SourceChanged):
@@ -40,6 +54,11 @@ class WatchView:
 
     def _write_source(self, source: Source) -> None:
         """Tell of an informer that is not live, and of one that is so again."""
+        selectors = (source.label_selector, source.field_selector)
+        identity = (source.group, source.label, source.cluster, source.namespace, *selectors)
+        self._sources[identity] = source
+        if source.state is SourceState.STOPPED:
+            del self._sources[identity]
         where = (source.label, source.cluster, source.namespace)
         if source.is_live and where not in self._told:
             return
@@ -71,5 +90,10 @@ class WatchView:
             show(Text(f"RESET        {message.reason}", "bold"))
         elif isinstance(message, Synced):
             took = (time.monotonic() - self._since) * 1000
-            what = "changes" if self._is_resumed else "objects"
-            show(Text(f"LIVE         {self._count} {what} in {took:.0f} ms", "bold"))
+            told = counted(self._count, "change" if self._is_resumed else "object")
+            live = sum(source.is_live for source in self._sources.values())
+            if live == len(self._sources):
+                show(Text(f"LIVE         {told} in {took:.0f} ms", "bold"))
+            else:
+                informers = f"{live} of {counted(len(self._sources), 'informer')} live"
+                show(Text(f"SYNCED       {told} in {took:.0f} ms; {informers}", "bold"))

@@ -1,0 +1,158 @@
+"""The past: which objects ended since an upstream version, read from the API server's own history.
+
+A list tells what there is and never what went. So a watch of its own goes over what happened from
+one version to another, and keeps the ends. It costs what it reads, once, and takes a second or two
+where nothing happens: the API server says how far it is by a bookmark, shortly before such a watch
+ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from watchcache_server.informer.decoding import (
+    Bookmark,
+    Broken,
+    Deleted,
+    EventDecoder,
+    StreamError,
+    WatchEvent,
+)
+from watchcache_server.informer.objects import Item
+from watchcache_server.informer.source import Source, Unverified
+from watchcache_server.informer.streams import EventStream
+from watchcache_server.informer.versions import Order, compare_versions
+from watchcache_server.kubernetes.access import ApiAccess
+from watchcache_server.kubernetes.errors import AccessError
+from watchcache_server.kubernetes.requests import resource_path, watch_request
+from watchcache_server.kubernetes.slices import SlicedReader
+from watchcache_server.kubernetes.verification import VerificationLimits, is_deleted
+from watchcache_server.model.states import Projection
+
+__all__ = ["Ended", "PastLostError", "PastReader"]
+
+# A bookmark comes two seconds before a watch ends.
+_WATCH_SECONDS: Final = 3
+_LIMIT_SECONDS: Final = 30.0
+
+
+class PastLostError(Exception):
+    """What happened in between cannot be read any more; the text says why."""
+
+
+class Ended:
+    """The ends that were read: of objects that are gone, and of those that left the selector."""
+
+    def __init__(self) -> None:
+        self.deleted: list[Item] = []
+        self.left: list[Item] = []
+
+
+class PastReader:
+    """Reads the past as one identity."""
+
+    def __init__(
+        self,
+        access: ApiAccess,
+        *,
+        max_event_bytes: int,
+        limits: VerificationLimits,
+        clock: Callable[[], float],
+    ) -> None:
+        self._access = access
+        self._max_event_bytes = max_event_bytes
+        self._limits = limits
+        self._reader = SlicedReader(clock)
+
+    async def ended(self, source: Source, since: str, until: str) -> Ended:
+        """Return what ended after version `since`, at least up to `until`.
+
+        Raises PastLostError.
+        """
+        if compare_versions(since, until) is Order.EQUAL:
+            return Ended()
+        if compare_versions(since, until) is not Order.OLDER:
+            raise PastLostError("the API server is behind what was told, or was set back")
+        ends: dict[str, Item] = {}
+        try:
+            async with asyncio.timeout(_LIMIT_SECONDS):
+                while compare_versions(since, until) is Order.OLDER:
+                    since = await self._read(source, since, until, ends)
+                return await self._sorted(source, ends.values())
+        except TimeoutError:
+            raise PastLostError(
+                f"the API server did not tell of it within {_LIMIT_SECONDS:g} s"
+            ) from None
+        except AccessError as error:
+            raise PastLostError(str(error)) from error
+
+    async def _read(self, source: Source, since: str, until: str, ends: dict[str, Item]) -> str:
+        """Read one watch; return the version that it came to."""
+        served = source.served
+        if served is None:
+            raise PastLostError("its kind is not served")
+        request = watch_request(
+            resource_path(
+                served.group, served.version, served.resource, namespace=source.namespace
+            ),
+            resource_version=since,
+            timeout_seconds=_WATCH_SECONDS,
+            label_selector=source.spec.label_selector,
+            field_selector=source.spec.field_selector,
+            is_metadata_only=True,
+        )
+        decoder = EventDecoder(
+            api_version=served.api_version, kind=served.kind, projection=Projection.METADATA
+        )
+        stream = EventStream(decoder, self._max_event_bytes)
+        async with await self._access.open(request) as response:
+            if response.status != 200:
+                raise PastLostError(f"the API server answered {response.status}")
+            while chunk := await self._reader.chunk(response):
+                for event in stream.feed(chunk):
+                    since = _take(event, ends)
+                if compare_versions(since, until) is not Order.OLDER:
+                    break
+        return since
+
+    async def _sorted(self, source: Source, ends: Iterable[Item]) -> Ended:
+        """Tell deletions from objects that only left the selector, by asking for each."""
+        ended = Ended()
+        served = source.served
+        if not source.spec.is_selecting or served is None:
+            ended.deleted.extend(ends)
+            return ended
+        left = iter(list(ends))
+
+        async def ask() -> None:
+            for item in left:
+                subject = Unverified(item.namespace, item.name, item.uid)
+                is_gone = await is_deleted(self._access, served, subject, self._limits)
+                (ended.deleted if is_gone else ended.left).append(item)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._limits.parallel):
+                group.create_task(ask())
+        return ended
+
+
+def _take(event: WatchEvent, ends: dict[str, Item]) -> str:
+    """Take an event in; return the version that the watch has come to."""
+    match event:
+        case StreamError():
+            raise PastLostError(
+                f"the API server ended the watch: {event.status.code} {event.status.message}"
+            )
+        case Broken():
+            raise PastLostError(f"an event could not be read: {event.error}")
+        case Bookmark():
+            return event.resource_version
+        case Deleted():
+            ends[event.item.uid] = event.item
+            return event.item.resource_version
+        case _:
+            # Under a selector it has come back.
+            ends.pop(event.item.uid, None)
+            return event.item.resource_version

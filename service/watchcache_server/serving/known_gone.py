@@ -1,0 +1,86 @@
+"""What became of objects that a reader holds and that no informer has come across."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from watchcache.v1alpha1 import event_pb2
+from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
+from watchcache_server.extensions.extension import Extension
+from watchcache_server.extensions.informer import Informer
+from watchcache_server.informer.held import Known, KnownGroup
+from watchcache_server.informer.source import Source
+from watchcache_server.model.states import SourceState
+
+__all__ = ["known_gone"]
+
+
+class _Verdict(NamedTuple):
+    """What is to be said of a whole group."""
+
+    type: event_pb2.EventType.ValueType
+    left_reason: event_pb2.LeftReason.ValueType
+
+
+_DELETED = _Verdict(event_pb2.EVENT_TYPE_DELETED, event_pb2.LEFT_REASON_UNSPECIFIED)
+_OUT_OF_SCOPE = _Verdict(event_pb2.EVENT_TYPE_LEFT, event_pb2.LEFT_REASON_SCOPE)
+_UNSELECTED = _Verdict(event_pb2.EVENT_TYPE_LEFT, event_pb2.LEFT_REASON_SELECTION)
+_KIND_GONE = _Verdict(event_pb2.EVENT_TYPE_LEFT, event_pb2.LEFT_REASON_KIND_GONE)
+_REVOKED = _Verdict(event_pb2.EVENT_TYPE_LEFT, event_pb2.LEFT_REASON_RIGHTS_REVOKED)
+_IDS_IN_MESSAGE: Final = 4096
+
+
+def known_gone(extension: Extension, known: Known) -> Iterator[pb.KnownGone]:
+    """Yield what is to be said of the rest, group by group, and forget it.
+
+    Groups whose informers have yet to be loaded are left alone.
+    """
+    for group in known.groups:
+        verdict = _verdict(extension, group)
+        if verdict is None:
+            continue
+        ids = known.take(group)
+        for first in range(0, len(ids), _IDS_IN_MESSAGE):
+            some = b"".join(ids[first : first + _IDS_IN_MESSAGE])
+            yield pb.KnownGone(type=verdict.type, left_reason=verdict.left_reason, ids=some)
+
+
+def _verdict(extension: Extension, group: KnownGroup) -> _Verdict | None:
+    informers = [
+        informer
+        for informer in (*extension.informers.values(), *extension.retiring)
+        if _may_hold(informer.source, group)
+    ]
+    if not informers:
+        return _OUT_OF_SCOPE
+    unsynced = [informer for informer in informers if not informer.is_synced]
+    if unsynced:
+        return _refused(unsynced)
+    if any(_holds_all(informer.source) for informer in informers):
+        return _DELETED
+    return _UNSELECTED
+
+
+def _may_hold(source: Source, group: KnownGroup) -> bool:
+    return (
+        source.spec.cluster == group.cluster
+        and source.group == group.group
+        # While only the kind of a source is known, it may be any of its group.
+        and source.resource in ("", group.resource)
+        and source.namespace in ("", group.namespace)
+    )
+
+
+def _holds_all(source: Source) -> bool:
+    scope = source.scope
+    return not (scope.is_selecting or scope.pinned_name or scope.names)
+
+
+def _refused(unsynced: list[Informer]) -> _Verdict | None:
+    states = {informer.status.state for informer in unsynced}
+    if states == {SourceState.GONE}:
+        return _KIND_GONE
+    if states == {SourceState.FORBIDDEN}:
+        return _REVOKED
+    return None
