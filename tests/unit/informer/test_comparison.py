@@ -299,3 +299,14 @@ def test_what_is_dropped_takes_its_floors_along() -> None:
     source.stage([GHOST])
     source.commit("18")
     assert source.table.get("team-a", "ghost") is not None
+
+
+def test_the_newest_of_several_lists_has_to_be_reached() -> None:
+    """In whatever order their answers come."""
+    source = held(WEB, DB)
+    Comparison(source, Scope(), "20", listed(WEB, DB))
+    Comparison(source, Scope("team-a", "none"), "18", [])
+    source.note_position("18", 0)
+    assert source.apply([Upsert(changed(GHOST, "19"), is_addition=True)]) == []
+    source.note_position("20", 0)
+    assert len(source.apply([Upsert(changed(GHOST, "21"), is_addition=True)])) == 1
