@@ -197,6 +197,13 @@ class Settings:
         64 * 1024 * 1024, "Largest single object or event read.", low=1024 * 1024
     )
 
+    max_freshness_wait_seconds: float = _setting(
+        30,
+        "Longest that a call waits for informers to be as fresh as it asks.",
+        low=0,
+        high=600,
+    )
+
     # Extensions
     max_extensions: int = _setting(1000, "Extensions registered at once.", low=1)
     max_sources: int = _setting(500, "Informers of one extension.", low=1)

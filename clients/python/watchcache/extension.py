@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 from watchcache.backoff import Backoff
+from watchcache.consistency import Consistency, consistency_message, longest_wait_seconds
 from watchcache.durations import Duration, duration_message, seconds_of
 from watchcache.errors import InvalidArgumentError, NotFoundError
 from watchcache.keys import Key, parse_resource
@@ -19,7 +20,7 @@ from watchcache.v1alpha1 import event_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
 from watchcache.watch import Watch
 
-__all__ = ["Extension", "Listing", "Selection", "WatchOptions"]
+__all__ = ["Extension", "ListOptions", "Listing", "Selection", "WatchOptions"]
 
 T = TypeVar("T")
 
@@ -33,7 +34,11 @@ class Selection(TypedDict, total=False):
     label_selector: str
 
 
-class WatchOptions(Selection, total=False):
+class ListOptions(Selection, Consistency, total=False):
+    """Which objects a list is about, and how fresh they have to be."""
+
+
+class WatchOptions(Selection, Consistency, total=False):
     """How a watch behaves, beside which objects it is about."""
 
     view: View | str
@@ -154,6 +159,7 @@ class Extension:
 
         The iterator reconnects, resumes and registers the extension again by itself; each break is
         told by a `Disconnected`. `resume_token` is that of an earlier watch with the same options.
+        How fresh it has to be counts up to the first `Synced`; later streams just go on.
         """
         _check_names(options, WatchOptions, method="watch")
         interval = seconds_of(options.get("bookmark_interval", 30.0), field="bookmark_interval")
@@ -163,6 +169,7 @@ class Extension:
             filter=_filter(options),
             view=_view(options.get("view", View.FULL)),
             bookmark_interval=duration_message(interval),
+            consistency=consistency_message(options),
         )
         progress = WatchProgress(
             decode or decode_json,
@@ -219,12 +226,24 @@ class Extension:
 
     @overload
     async def get(
-        self, resource: str, key: Key | str, *, view: View | str = ..., decode: None = ...
+        self,
+        resource: str,
+        key: Key | str,
+        *,
+        view: View | str = ...,
+        decode: None = ...,
+        **consistency: Unpack[Consistency],
     ) -> Item[dict[str, Any]] | None: ...
 
     @overload
     async def get(
-        self, resource: str, key: Key | str, *, view: View | str = ..., decode: Decoder[T]
+        self,
+        resource: str,
+        key: Key | str,
+        *,
+        view: View | str = ...,
+        decode: Decoder[T],
+        **consistency: Unpack[Consistency],
     ) -> Item[T] | None: ...
 
     async def get(
@@ -234,12 +253,15 @@ class Extension:
         *,
         view: View | str = View.FULL,
         decode: Decoder[Any] | None = None,
+        **consistency: Unpack[Consistency],
     ) -> Item[Any] | None:
         """Read one object from the service's cache; None when the cluster has none of that name.
 
-        Raises FailedPreconditionError or UnavailableError when the service cannot know, and
-        NotFoundError when there is no such extension.
+        Raises FailedPreconditionError or UnavailableError when the service cannot know, or not as
+        freshly as asked for, and NotFoundError when there is no such extension.
         """
+        _check_names(consistency, Consistency, method="get")
+        asked = consistency_message(consistency)
         name, key = parse_resource(resource), Key.of(key)
         request = service_pb2.GetObjectRequest(
             namespace=self.namespace,
@@ -252,9 +274,12 @@ class Extension:
                 name=key.name,
             ),
             view=_view(view),
+            consistency=asked,
         )
         try:
-            answer = await self._service.call(self._service.stub.GetObject, request)
+            answer = await self._service.call(
+                self._service.stub.GetObject, request, extra_seconds=longest_wait_seconds(asked)
+            )
         except NotFoundError as error:
             if error.reason == "OBJECT_NOT_FOUND":
                 return None
@@ -271,7 +296,7 @@ class Extension:
         view: View | str = ...,
         page_size: int = ...,
         decode: None = ...,
-        **selection: Unpack[Selection],
+        **options: Unpack[ListOptions],
     ) -> Listing[dict[str, Any]]: ...
 
     @overload
@@ -283,7 +308,7 @@ class Extension:
         view: View | str = ...,
         page_size: int = ...,
         decode: Decoder[T],
-        **selection: Unpack[Selection],
+        **options: Unpack[ListOptions],
     ) -> Listing[T]: ...
 
     def list(
@@ -294,19 +319,20 @@ class Extension:
         view: View | str = View.FULL,
         page_size: int = 0,
         decode: Decoder[Any] | None = None,
-        **selection: Unpack[Selection],
+        **options: Unpack[ListOptions],
     ) -> Listing[Any]:
         """Iterate with `async for` over objects in the service's cache, page after page."""
-        _check_names(selection, Selection, method="list")
+        _check_names(options, ListOptions, method="list")
         if resource is not None:
-            selection["resources"] = [*selection.get("resources", ()), resource]
+            options["resources"] = [*options.get("resources", ()), resource]
         request = service_pb2.ListObjectsRequest(
             namespace=self.namespace,
             name=self.name,
-            filter=_filter(selection),
+            filter=_filter(options),
             owner_uid=owner_uid,
             view=_view(view),
             page_size=page_size,
+            consistency=consistency_message(options),
         )
         return Listing(self._service, request, decode or decode_json)
 
@@ -329,16 +355,23 @@ class Listing(Generic[T]):
         request = service_pb2.ListObjectsRequest()
         request.CopyFrom(self._request)
         while True:
-            answer = await self._service.call(self._service.stub.ListObjects, request)
+            answer = await self._service.call(
+                self._service.stub.ListObjects,
+                request,
+                extra_seconds=longest_wait_seconds(request.consistency),
+            )
             freshness = Freshness.from_message(answer.freshness)
             for message in answer.objects:
                 yield Item(message, self._decode, freshness)
             request.page_token = answer.next_page_token
+            request.ClearField("consistency")
             if not request.page_token:
                 return
 
 
-def _check_names(given: Selection, known: type[Selection], *, method: str) -> None:
+def _check_names(
+    given: Selection | Consistency, known: type[Selection | Consistency], *, method: str
+) -> None:
     """Raise TypeError for a keyword that `known` lacks: a misspelt filter would select all."""
     for name in given:
         if name not in known.__annotations__:

@@ -15,9 +15,10 @@ from itertools import chain
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from watchcache.consistency import longest_wait_seconds
 from watchcache.errors import ResourceExhaustedError, UnimplementedError, WatchCacheError
 from watchcache.holdings import Holdings, uploads
-from watchcache.messages import Disconnected, Message
+from watchcache.messages import Disconnected, Message, Synced
 from watchcache.progress import Retry, WatchProgress
 from watchcache.service import Service, Stream
 from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
@@ -100,6 +101,9 @@ class Watch(Generic[T]):
                 # Reading cannot go on in the same call; the next one resumes.
                 self._drop_stream()
                 raise
+            if isinstance(message, Synced):
+                # It was met: streams that go on from here are not older.
+                self._request.ClearField("consistency")
             if message is not None:
                 return message
 
@@ -129,10 +133,13 @@ class Watch(Generic[T]):
             was_away = not is_connected
 
     async def _receive(self) -> service_pb2.WatchResponse:
+        limit = self._progress.silence_limit_seconds
         if self._stream is None:
             await self._prepare()
             self._stream = self._service.stream(self._service.stub.Watch, self._request)
-        return await self._stream.receive(limit_seconds=self._progress.silence_limit_seconds)
+            # It begins when it is as fresh as asked for.
+            limit += longest_wait_seconds(self._request.consistency)
+        return await self._stream.receive(limit_seconds=limit)
 
     async def _prepare(self) -> None:
         """Have the request say where to go on, or what is held."""

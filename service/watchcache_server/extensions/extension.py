@@ -172,6 +172,7 @@ class Extension:
         else:
             del self.informers[informer.spec]
         informer.is_stopped = True
+        informer.freshness.release()
         self._stopped.append(informer)
         informer.set_state(SourceState.STOPPED, "STOPPED", "the extension no longer asks for it")
         self.store.remove_source(informer.source, LeftReason.SCOPE, self.clock.now())
@@ -205,11 +206,17 @@ class Extension:
         self.store.drop()
         for informer in (*self.informers.values(), *self.retiring):
             informer.is_stopped = True
+        self.release_readers()
         # Informers and their extension hold each other; without this they wait for the collector.
         self.informers.clear()
         self.retiring.clear()
         self._stopped.clear()
         self.pulse.wake_now()
+
+    def release_readers(self) -> None:
+        """Let everybody look again who waits for an informer to be fresh."""
+        for informer in (*self.informers.values(), *self.retiring):
+            informer.freshness.release()
 
     # Time to live
 

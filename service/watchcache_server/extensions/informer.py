@@ -14,6 +14,7 @@ from watchcache_server.extensions.status import SourceStatus
 from watchcache_server.informer.objects import Delta, Item
 from watchcache_server.informer.source import Source, Unverified
 from watchcache_server.kubernetes.errors import CredentialsError, ServiceAccountNotFoundError
+from watchcache_server.kubernetes.freshness import Freshness
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import LeftReason, SourceState
@@ -31,6 +32,8 @@ class Informer:
         self.extension = extension
         self.source = source
         self.is_stopped = False
+        #: Who waits for it to be as fresh as they want.
+        self.freshness = Freshness(source)
         #: What ended before it began; None before it was started first.
         self.past: RecentPast | None = None
         self._clock = extension.clock
@@ -98,27 +101,30 @@ class Informer:
 
     def commit(self, read_at: float, resource_version: str = "") -> None:
         """End the sync: what was staged is what there is, as of `resource_version`."""
-        store = self.extension.store
-        store.commit(self.source, read_at, resource_version)
-        store.note_position(self.source, resource_version)
+        self.extension.store.commit(self.source, read_at, resource_version)
+        self._note_position(resource_version)
         if self.status.sync_seconds is None:
             self.status.sync_seconds = self._clock.now() - self._started
             self.extension.reporter.synced(self.spec, self.status.sync_seconds)
         self.extension.pulse.touch()
 
     def apply(self, deltas: list[Delta], read_at: float, resource_version: str = "") -> None:
-        """Apply changes of the live stream, by which it is at `resource_version`."""
+        """Apply changes of the live stream, which are all up to `resource_version`."""
         store = self.extension.store
         before = store.revision
         store.apply(self.source, deltas, read_at)
-        store.note_position(self.source, resource_version)
+        self._note_position(resource_version)
         if store.revision != before:
             self.extension.pulse.touch()
             self._consider_training()
 
     def advance(self, resource_version: str) -> None:
         """Take that nothing changed up to `resource_version`."""
+        self._note_position(resource_version)
+
+    def _note_position(self, resource_version: str) -> None:
         self.extension.store.note_position(self.source, resource_version)
+        self.freshness.moved()
 
     def _consider_training(self) -> None:
         if self.source.is_training_due:
@@ -128,6 +134,7 @@ class Informer:
         """Say what became of an object that left an upstream selector."""
         store = self.extension.store
         store.resolve(self.source, subject, self._clock.now(), is_deleted=is_deleted)
+        self.freshness.moved()
         self.extension.pulse.touch()
 
     def purge(self, reason: LeftReason) -> None:

@@ -95,6 +95,7 @@ class ExtensionRegistry:
         """Accept no more registrations."""
         self._is_draining = True
         for extension in self._extensions.values():
+            extension.release_readers()
             extension.pulse.wake_now()
         self.pulse.wake_now()
 

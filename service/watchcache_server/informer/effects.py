@@ -57,7 +57,8 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Ask for a watch with bookmarks. Empty and None mean that the parameter is not sent.
 
     `timeout_seconds` is the server's limit; `inactivity_seconds` is how long nothing at all may
-    come before the connection counts as dead.
+    come before the connection counts as dead. `response_seconds` is how long the answer may take,
+    None for as long as any may.
     """
 
     resource_version: str
@@ -65,6 +66,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     inactivity_seconds: float
     send_initial_events: bool = False
     match: str = ""
+    response_seconds: float | None = None
 
 
 class Wait(msgspec.Struct, frozen=True, gc=False):

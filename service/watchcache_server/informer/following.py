@@ -209,6 +209,8 @@ class Following(Recovery):
             self._outbox.add(Apply(deltas, position.version))
         elif has_bookmark:
             self._outbox.add(Advance(position.version))
+        if has_bookmark:
+            self._plan.is_brief = False
         if deltas or has_bookmark:
             self._progress()
         if isinstance(last, Bookmark):

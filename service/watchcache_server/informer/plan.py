@@ -74,6 +74,8 @@ class Plan:
         # When the position was last confirmed by an event, a bookmark or a list.
         self.confirmed_at = float("-inf")
         self.suspects_rewind = False
+        # The watch under way, or the next one, is to bring a bookmark soon.
+        self.is_brief = False
 
     def next_request(self, now: float, jitter: float) -> tuple[Doing, Phase, Request]:
         """Return what to ask next."""
@@ -86,6 +88,9 @@ class Plan:
         silence = now - self.confirmed_at
         if self.suspects_rewind or silence >= self._settings.rewind_probe_seconds:
             return Doing.TRY_VERSION, Phase.LIST, List(limit=1)
+        if self.is_brief:
+            brief = self._settings.brief_watch_seconds
+            return Doing.WATCH, Phase.WATCH, self._watch(brief, response_seconds=float(brief))
         return Doing.WATCH, Phase.WATCH, self._watch(self.watch_seconds(jitter))
 
     def next_page(self, continue_token: str) -> tuple[Doing, Phase, Request]:
@@ -128,9 +133,10 @@ class Plan:
         )
         return Doing.INITIAL_WATCH, Phase.INITIAL, watch
 
-    def _watch(self, seconds: int) -> Watch:
+    def _watch(self, seconds: int, response_seconds: float | None = None) -> Watch:
         return Watch(
             resource_version=self.position.version,
             timeout_seconds=seconds,
             inactivity_seconds=seconds + self._settings.inactivity_margin_seconds,
+            response_seconds=response_seconds,
         )

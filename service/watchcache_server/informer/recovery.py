@@ -120,6 +120,7 @@ class Recovery:
         """Note that the request has ended; what it had collected is of no use."""
         self._doing = Doing.NOTHING
         self._is_open = False
+        self._plan.is_brief = False
         self._timers.clear(Deadline.INITIAL, Deadline.SETTLE, Deadline.REOPEN)
         if self._has_staged:
             self._has_staged = False

@@ -42,7 +42,7 @@ from watchcache_server.informer.answers import judge
 from watchcache_server.informer.bodies import ListMetadata
 from watchcache_server.informer.condition import Condition, Subject
 from watchcache_server.informer.decoding import WatchEvent
-from watchcache_server.informer.effects import CloseStream, Effect
+from watchcache_server.informer.effects import CloseStream, Count, Effect
 from watchcache_server.informer.errors import (
     DataError,
     NotAListError,
@@ -139,6 +139,32 @@ class Reflector(Following):
         self._enter(now, jitter)
         if self._doing is Doing.WATCH and self._is_open:
             self._reopen()
+        return self._leave()
+
+    def hasten(self, *, now: float, jitter: float) -> list[Effect]:
+        """Open the running watch again for seconds only, so that a bookmark comes in one or two.
+
+        Nothing if none runs, or if such a watch has yet to bring its bookmark; one that is silent
+        beyond its end is dead.
+        """
+        self._enter(now, jitter)
+        over = self._opened_at + self._settings.brief_watch_seconds + 1.0
+        is_awaited = self._plan.is_brief and now < over
+        if self._doing is Doing.WATCH and self._is_open and not is_awaited:
+            self._outbox.add(Count("watch_ended", "hasten"))
+            self._close()
+            self._plan.is_brief = True
+            self._proceed()
+        return self._leave()
+
+    def suspect(self, *, now: float, jitter: float) -> list[Effect]:
+        """Ask the server where it is: it was seen at a version from the past."""
+        self._enter(now, jitter)
+        if self._doing is Doing.WATCH and self._is_open:
+            self._outbox.add(Count("watch_ended", "old_version"))
+            self._close()
+            self._plan.suspects_rewind = True
+            self._proceed()
         return self._leave()
 
     def on_timer(self, *, now: float, jitter: float) -> list[Effect]:

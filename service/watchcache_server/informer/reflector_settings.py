@@ -15,6 +15,8 @@ class ReflectorSettings(msgspec.Struct, frozen=True, kw_only=True):
     backoff: BackoffSettings = BackoffSettings()
     # Rights are checked when a watch is opened, and only then.
     watch_seconds: int = 60
+    # The server sends a bookmark two seconds before the end, if there is as much time.
+    brief_watch_seconds: int = 3
     # A watch that begins with the present state may take long to send it.
     initial_watch_seconds: int = 300
     # The server's own close may never arrive, so the client waits a little longer than the server.

@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from watchcache_server.informer.entries import Entry, OwnerIndex, Table
+from watchcache_server.informer.floors import Floors
 from watchcache_server.informer.holding import Holding
 from watchcache_server.informer.objects import Delta, Item, Remove
 from watchcache_server.informer.texts import Texts
@@ -99,6 +100,8 @@ class Source:
         # Objects that another source told as DELETED, to which this one's stream may have yet to
         # come.
         self._dead: set[str] = set()
+        #: What lists have shown that the stream has yet to come to.
+        self.floors = Floors()
         self._training = Training()
         self._texts = Texts()
 
@@ -181,6 +184,7 @@ class Source:
         """Take that everything up to an upstream version was applied, by this revision."""
         if not version:
             return
+        self.floors.move(self.position, version)
         self.position = version
         if self._doubts:
             # That objects have left their selector has yet to be told.
@@ -244,7 +248,10 @@ class Source:
                 continue
             elif live is not None:
                 effects.extend(self._replace(item, live, is_addition=delta.is_addition))
-            elif not any(other.has_place(item.namespace, item.name) for other in successors):
+            elif not (
+                self.floors.hide(item)
+                or any(other.has_place(item.namespace, item.name) for other in successors)
+            ):
                 effects.append(self._add(item))
         return effects
 
@@ -338,6 +345,8 @@ class Source:
             if not self._keeps(item.namespace, item.name) or item.uid in self._dead:
                 continue
             live = self.table.get(item.namespace, item.name)
+            if live is None and self.floors.hide(item):
+                continue
             is_unchanged = (
                 live is not None
                 and live.uid == item.uid
@@ -430,6 +439,7 @@ class Source:
         self._dead.clear()
         self.position = ""
         self._positions.clear()
+        self.floors.clear()
         self._training = Training()
         self._texts = Texts()
         self.is_synced = False

@@ -42,5 +42,6 @@ def collection_request(
         label_selector=spec.label_selector,
         field_selector=spec.field_selector,
         is_metadata_only=is_metadata_only,
+        response_seconds=asked.response_seconds,
         idle_seconds=asked.inactivity_seconds,
     )

@@ -53,6 +53,7 @@ from watchcache_server.kubernetes.errors import AccessError, CredentialsError, T
 from watchcache_server.kubernetes.informer_requests import collection_request
 from watchcache_server.kubernetes.informer_sink import InformerSink
 from watchcache_server.kubernetes.list_memory import ListMemory
+from watchcache_server.kubernetes.prober import Prober
 from watchcache_server.kubernetes.served import DiscoveryFailed, Served, VersionNotServed
 from watchcache_server.kubernetes.served import NotServed as NothingServed
 from watchcache_server.kubernetes.slices import SlicedReader
@@ -122,6 +123,13 @@ class InformerRunner:
         self._reader = SlicedReader(clock)
         self._alarm = Alarm()
         self._verifier = Verifier(access, sink, verification)
+        self._prober = Prober(
+            access,
+            sink.source,
+            sink.freshness,
+            hasten=lambda: self._interfere(self._reflector.hasten),
+            suspect=lambda: self._interfere(self._reflector.suspect),
+        )
         self._turn: Turn | None = None
         # The request that comes next, and the one under way.
         self._next: Request | None = None
@@ -138,6 +146,7 @@ class InformerRunner:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._ring_forever())
+                group.create_task(self._prober.run())
                 if self._spec.is_selecting:
                     group.create_task(self._verifier.run())
                 self._perform(self._reflector.start(now=self._clock(), jitter=self._jitter()))
@@ -150,7 +159,7 @@ class InformerRunner:
     async def _ring_forever(self) -> None:
         while True:
             await self._alarm.wait()
-            self._perform(self._reflector.on_timer(now=self._clock(), jitter=self._jitter()))
+            self._interfere(self._reflector.on_timer)
 
     async def _step(self) -> None:
         request, self._next = self._next, None
@@ -178,6 +187,10 @@ class InformerRunner:
         if not self._is_closed:
             self._perform(hear(*what, now=self._clock(), jitter=self._jitter()))
         return not self._is_closed
+
+    def _interfere(self, hear: Callable[..., list[Effect]]) -> None:
+        """Tell what nobody was asked for, whatever is under way."""
+        self._perform(hear(now=self._clock(), jitter=self._jitter()))
 
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:

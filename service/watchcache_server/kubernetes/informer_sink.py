@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from watchcache_server.informer.objects import Delta, Item
-from watchcache_server.informer.source import Unverified
+from watchcache_server.informer.source import Source, Unverified
 from watchcache_server.kubernetes.errors import CredentialsError
+from watchcache_server.kubernetes.freshness import Freshness
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.states import LeftReason, SourceState
 
@@ -27,6 +28,16 @@ class InformerSink(Protocol):
     @property
     def is_synced(self) -> bool:
         """Whether objects of a sync are held, be it one of an informer before this one."""
+        ...
+
+    @property
+    def source(self) -> Source:
+        """Where the objects go."""
+        ...
+
+    @property
+    def freshness(self) -> Freshness:
+        """Who waits for them to be fresh."""
         ...
 
     def unverified(self) -> list[Unverified]:

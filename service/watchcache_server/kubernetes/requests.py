@@ -130,6 +130,7 @@ def watch_request(
     label_selector: str = "",
     field_selector: str = "",
     is_metadata_only: bool = False,
+    response_seconds: float | None = None,
     idle_seconds: float | None = None,
 ) -> Request:
     """Return the request for a watch, always with bookmarks and with a time limit of our own."""
@@ -144,7 +145,13 @@ def watch_request(
         ("fieldSelector", field_selector),
     )
     accept = ACCEPT_METADATA if is_metadata_only else ACCEPT_JSON
-    return Request(path=path, query=query, accept=accept, idle_seconds=idle_seconds)
+    return Request(
+        path=path,
+        query=query,
+        accept=accept,
+        response_seconds=response_seconds,
+        idle_seconds=idle_seconds,
+    )
 
 
 def get_request(path: str, *, is_metadata_only: bool = False) -> Request:

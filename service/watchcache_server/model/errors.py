@@ -6,7 +6,7 @@ mend. They hold no transport terms: serving/ alone turns them into gRPC statuses
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "InvalidRequestError",
     "KnownNotFoundError",
     "LimitExceededError",
+    "NotFreshEnoughError",
     "NotSyncedError",
     "ObjectNotFoundError",
     "ResumeLostError",
@@ -119,6 +120,19 @@ class NotSyncedError(ServiceError):
         self.description = description
         self.is_transient = is_transient
         super().__init__(f"{subject}: {description}")
+
+
+class NotFreshEnoughError(ServiceError):
+    """An informer did not become as fresh as a caller asked for in the time that it had.
+
+    `facts` are the parts of the text for programs.
+    """
+
+    reason = "NOT_FRESH_ENOUGH"
+
+    def __init__(self, description: str, facts: Mapping[str, str]) -> None:
+        self.facts = dict(facts)
+        super().__init__(description)
 
 
 class LimitExceededError(ServiceError):

@@ -15,6 +15,7 @@ from google.protobuf import duration_pb2, timestamp_pb2
 from watchcache.v1alpha1 import event_pb2, extension_pb2, watch_cache_service_pb2
 from watchcache_server.extensions.content import watches_of
 from watchcache_server.informer.filters import Filter
+from watchcache_server.model.consistency import Consistency
 from watchcache_server.model.errors import FieldViolation, InvalidRequestError
 from watchcache_server.model.names import dns_label_problem, dns_subdomain_problem, kind_problem
 from watchcache_server.model.selectors import (
@@ -27,6 +28,7 @@ from watchcache_server.model.states import Projection, View
 from watchcache_server.settings import Settings
 
 __all__ = [
+    "consistency_of",
     "extension_key",
     "extension_spec",
     "filter_of",
@@ -49,6 +51,7 @@ _PROJECTIONS: Final = {
     extension_pb2.PROJECTION_WITHOUT_MANAGED_FIELDS: Projection.WITHOUT_MANAGED_FIELDS,
     extension_pb2.PROJECTION_METADATA: Projection.METADATA,
 }
+_FRESHNESS_SECONDS: Final = 5.0
 _LONGEST_SECONDS: Final = 10 * 365 * 86400
 # A message of the largest size has millions of entries, and each takes time.
 _MOST_ENTRIES: Final = 10_000
@@ -111,6 +114,28 @@ def seconds_of(field: str, duration: duration_pb2.Duration) -> float:
     if not 0 <= seconds <= _LONGEST_SECONDS:
         raise InvalidRequestError.of(field, f"{seconds:g} s is out of range; use 0 s to ten years")
     return seconds
+
+
+def consistency_of(
+    message: watch_cache_service_pb2.ReadConsistency, longest_seconds: float
+) -> Consistency | None:
+    """Return how fresh an answer has to be, None when it does not matter.
+
+    Raises InvalidRequestError.
+    """
+    wait = _FRESHNESS_SECONDS
+    if message.HasField("wait"):
+        wait = seconds_of("consistency.wait", message.wait)
+    wait = min(wait, longest_seconds)
+    if message.WhichOneof("requirement") == "min_resource_version":
+        version = message.min_resource_version
+        if not version:
+            raise InvalidRequestError.of(
+                "consistency.min_resource_version",
+                "is empty; send the metadata.resourceVersion of an object, or leave it out",
+            )
+        return Consistency(version, wait)
+    return Consistency("", wait) if message.consistent else None
 
 
 def view_of(view: event_pb2.View.ValueType) -> View:

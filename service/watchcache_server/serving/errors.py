@@ -23,6 +23,7 @@ from watchcache_server.model.errors import (
     InvalidRequestError,
     KnownNotFoundError,
     LimitExceededError,
+    NotFreshEnoughError,
     NotSyncedError,
     ObjectNotFoundError,
     ResumeLostError,
@@ -39,12 +40,16 @@ _TEXT_BYTES: Final = 600
 _VIOLATIONS_BYTES: Final = 1600
 
 
+# Has a channel with a retry policy leave it (gRFC A6, pushback).
+_NO_RETRY: Final = ("grpc-retry-pushback-ms", "-1")
+
+
 class RpcStatus(NamedTuple):
     """What `ServicerContext.abort` takes."""
 
     code: grpc.StatusCode
     details: str
-    trailing_metadata: tuple[tuple[str, bytes], ...]
+    trailing_metadata: tuple[tuple[str, str | bytes], ...]
 
 
 def status_of(error: Exception) -> RpcStatus | None:
@@ -76,6 +81,12 @@ def status_of(error: Exception) -> RpcStatus | None:
         case NotSyncedError():
             failed = _precondition("SOURCE", error.subject, error.description)
             return _status(grpc.StatusCode.FAILED_PRECONDITION, error, error.reason, failed)
+        case NotFreshEnoughError():
+            status = _status(
+                grpc.StatusCode.UNAVAILABLE, error, error.reason, _retry(), error.facts
+            )
+            # The caller has set how long to wait: its channel is not to try again by itself.
+            return status._replace(trailing_metadata=(*status.trailing_metadata, _NO_RETRY))
         case ServiceAccountGoneError():
             subject = f"serviceaccount {error.namespace}/{error.name} in cluster {error.cluster}"
             failed = _precondition("SERVICE_ACCOUNT", subject, str(error))

@@ -20,6 +20,7 @@ from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.informer import Informer
 from watchcache_server.extensions.registry import ExtensionRegistry
+from watchcache_server.informer.comparison import Scope
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.source import Source
 from watchcache_server.informer.store import Found, Position
@@ -37,11 +38,13 @@ from watchcache_server.model.names import (
 )
 from watchcache_server.model.states import SourceState
 from watchcache_server.serving.conversion import (
+    consistency_of,
     extension_key,
     filter_of,
     to_timestamp,
     view_of,
 )
+from watchcache_server.serving.fresh_reads import FreshReads, not_synced
 from watchcache_server.serving.unwatched import elsewhere, instead_of
 from watchcache_server.serving.wire import object_field
 
@@ -67,21 +70,36 @@ class _PageToken(msgspec.Struct, array_like=True, frozen=True):
 class Reading:
     """Serves reads."""
 
-    def __init__(self, registry: ExtensionRegistry, default_cluster: str) -> None:
+    def __init__(
+        self,
+        registry: ExtensionRegistry,
+        default_cluster: str,
+        *,
+        longest_wait_seconds: float = 30.0,
+    ) -> None:
+        """`longest_wait_seconds` bounds how long a call waits for informers to be fresh."""
         self._registry = registry
         self._default_cluster = default_cluster
+        self._longest_wait_seconds = longest_wait_seconds
+        self._fresh_reads = FreshReads(registry)
 
-    def get(self, request: pb.GetObjectRequest) -> pb.GetObjectResponse:
+    async def get(self, request: pb.GetObjectRequest) -> pb.GetObjectResponse:
         """Return one object.
 
         Raises ObjectNotFoundError only when the informer that would hold it is synced; else
-        NotSyncedError.
+        NotSyncedError. NotFreshEnoughError when it is not as fresh as asked for in time.
         """
         extension = self._registry.get(extension_key(request.namespace, request.name))
         view = view_of(request.view)
         key = request.key
         _check_key(key)
         cluster = key.cluster or self._default_cluster
+        asked = consistency_of(request.consistency, self._longest_wait_seconds)
+        if asked is not None:
+            scope = (Scope(key.namespace, key.name),)
+            await self._fresh_reads.wait(
+                extension, asked, lambda: _holders(extension, cluster, key), lambda _: scope
+            )
         sources, found = extension.store.find(
             cluster, key.group, key.resource, key.namespace, key.name
         )
@@ -95,13 +113,20 @@ class Reading:
         )
 
     async def list(self, request: pb.ListObjectsRequest) -> pb.ListObjectsResponse:
-        """Return a page of objects. Raises NotSyncedError when no informer in view has synced."""
+        """Return a page of objects.
+
+        Raises NotSyncedError when no informer in view has synced, and NotFreshEnoughError when one
+        is not as fresh as asked for in time.
+        """
         extension = self._registry.get(extension_key(request.namespace, request.name))
         view = view_of(request.view)
         wanted = filter_of(request.filter)
         limit = page_size_of(request.page_size, _PAGE_SIZE, _LARGEST_PAGE)
         question = extension.store.epoch + wanted.digest + request.owner_uid.encode()
         after = _decode_token(request.page_token, question)
+        asked = consistency_of(request.consistency, self._longest_wait_seconds)
+        if asked is not None and after is None:
+            await self._fresh_reads.wait_for(extension, asked, wanted)
         sources = extension.store.sources(wanted)
         _require_synced(extension, sources, wanted)
         response = pb.ListObjectsResponse(freshness=_freshness(extension, sources))
@@ -180,13 +205,7 @@ def _missing(
     type_name = f"{key.resource}.{key.group}" if key.group else key.resource
     name = f"{key.namespace}/{key.name}" if key.namespace else key.name
     what = f"{type_name} {name} in cluster {cluster}"
-    # An informer of which only the kind is known so far may be the one.
-    nameless = [
-        source
-        for source in extension.store.sources(Filter(clusters=(cluster,)))
-        if not source.resource and source.group == key.group
-    ]
-    holders = [source for source in sources if _lets_through(source, key)] or nameless
+    holders = _possible_holders(extension, sources, cluster, key)
     informers = extension.informers_of(holders)
     if not informers:
         every = extension.store.sources(Filter())
@@ -199,7 +218,26 @@ def _missing(
         return ObjectNotFoundError(f"{what}: there is none")
     if all(source.is_synced for source in holders):
         return ObjectNotFoundError(f"{what}: there is none that matches the selectors of the spec")
-    return _not_synced(what, next(each for each in informers if not each.is_synced))
+    return not_synced(what, next(each for each in informers if not each.is_synced))
+
+
+def _possible_holders(
+    extension: Extension, sources: list[Source], cluster: str, key: event_pb2.ObjectKey
+) -> list[Source]:
+    # An informer of which only the kind is known so far may be the one.
+    nameless = [
+        source
+        for source in extension.store.sources(Filter(clusters=(cluster,)))
+        if not source.resource and source.group == key.group
+    ]
+    return [source for source in sources if _lets_through(source, key)] or nameless
+
+
+def _holders(extension: Extension, cluster: str, key: event_pb2.ObjectKey) -> list[Informer]:
+    """Return the informers that would hold an object; what is about to go does not count."""
+    sources, _ = extension.store.find(cluster, key.group, key.resource, key.namespace, key.name)
+    holders = _possible_holders(extension, sources, cluster, key)
+    return [each for each in extension.informers_of(holders) if not each.source.is_retiring]
 
 
 def _lets_through(source: Source, key: event_pb2.ObjectKey) -> bool:
@@ -209,15 +247,6 @@ def _lets_through(source: Source, key: event_pb2.ObjectKey) -> bool:
     return is_named and scope.pinned_name in ("", key.name)
 
 
-def _not_synced(what: str, informer: Informer) -> NotSyncedError:
-    status = informer.status
-    return NotSyncedError(
-        what,
-        f"the informer is {status.state.value}: {status.message}",
-        is_transient=not status.state.is_settled,
-    )
-
-
 def _require_synced(extension: Extension, sources: list[Source], wanted: Filter) -> None:
     """Refuse when nothing in view has synced: an empty answer would say that there is nothing."""
     if any(source.is_synced for source in sources):
@@ -225,7 +254,7 @@ def _require_synced(extension: Extension, sources: list[Source], wanted: Filter)
     what = f"objects of extension {extension.key}"
     informers = extension.informers_of(sources)
     if informers:
-        raise _not_synced(what, informers[0])
+        raise not_synced(what, informers[0])
     if wanted != Filter() or extension.informers:
         hint = instead_of(extension.store.sources(Filter()), wanted.resources)
         raise NotSyncedError(

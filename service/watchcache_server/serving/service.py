@@ -59,7 +59,11 @@ class WatchCacheService:
             settings, default_cluster=clusters.default, known_clusters=lambda: clusters.names
         )
         self._boundary = Boundary(reporter)
-        self._reading = Reading(registry, clusters.default)
+        self._reading = Reading(
+            registry,
+            clusters.default,
+            longest_wait_seconds=settings.max_freshness_wait_seconds,
+        )
         self.listing = ExtensionListing(registry, settings=settings, reporter=reporter, clock=clock)
         self.watching = Watching(registry=registry, settings=settings, reporter=reporter)
         registry.when_dropped(self.watching.forget)
@@ -69,7 +73,7 @@ class WatchCacheService:
         unary: dict[str, tuple[Callable[[Any], Awaitable[Message]], type[Message]]] = {
             "Register": (self._register, pb.RegisterRequest),
             "Deregister": (self._deregister, pb.DeregisterRequest),
-            "GetObject": (self._get_object, pb.GetObjectRequest),
+            "GetObject": (self._reading.get, pb.GetObjectRequest),
             "ListObjects": (self._reading.list, pb.ListObjectsRequest),
             "GetExtension": (self._get_extension, pb.GetExtensionRequest),
             "ListExtensions": (self.listing.list, pb.ListExtensionsRequest),
@@ -128,9 +132,6 @@ class WatchCacheService:
     async def _deregister(self, request: pb.DeregisterRequest) -> pb.DeregisterResponse:
         key = extension_key(request.namespace, request.name)
         return pb.DeregisterResponse(existed=await self._registry.deregister(key))
-
-    async def _get_object(self, request: pb.GetObjectRequest) -> pb.GetObjectResponse:
-        return self._reading.get(request)
 
     async def _get_extension(self, request: pb.GetExtensionRequest) -> pb.GetExtensionResponse:
         extension = self._registry.get(extension_key(request.namespace, request.name))

@@ -14,7 +14,7 @@ from watchcache_server.informer.resume import ResumeToken, TokenError, extension
 from watchcache_server.informer.subscription import begin_snapshot, resume
 from watchcache_server.model.errors import InvalidRequestError, ResumeLostError
 
-__all__ = ["Start", "find_start"]
+__all__ = ["Start", "check_token", "find_start"]
 
 
 class Start(NamedTuple):
@@ -29,6 +29,12 @@ class Start(NamedTuple):
     reset: pb.ResetReason.ValueType | None = None
     known: Known | None = None
     positions: Mapping[bytes, str] | None = None
+
+
+def check_token(extension: Extension, wanted: Filter, request: pb.WatchRequest) -> None:
+    """Raise InvalidRequestError for a token of something else: no wait would mend that."""
+    if request.resume_token:
+        _from_token(extension, wanted, request.resume_token)
 
 
 def find_start(

@@ -14,8 +14,15 @@ from watchcache_server.model.errors import (
 )
 from watchcache_server.observability.reporting import Reporter
 from watchcache_server.serving.batches import BatchCache
-from watchcache_server.serving.conversion import extension_key, filter_of, seconds_of, view_of
-from watchcache_server.serving.starting import find_start
+from watchcache_server.serving.conversion import (
+    consistency_of,
+    extension_key,
+    filter_of,
+    seconds_of,
+    view_of,
+)
+from watchcache_server.serving.fresh_reads import FreshReads
+from watchcache_server.serving.starting import check_token, find_start
 from watchcache_server.serving.stream import WatchStream
 from watchcache_server.serving.uploads import KnownUploads
 from watchcache_server.serving.writing import PatientWriter, Writer
@@ -40,6 +47,7 @@ class Watching:
         self._batches = BatchCache(
             max_bytes=settings.batch_cache_bytes, batch_bytes=settings.batch_bytes
         )
+        self._fresh_reads = FreshReads(registry)
         self.uploads = KnownUploads(registry, settings)
         self._streams: dict[WatchStream, Extension] = {}
         # Those that have stalled still take room, until their readers come back or go.
@@ -68,8 +76,13 @@ class Watching:
         if request.HasField("bookmark_interval"):
             interval = seconds_of("bookmark_interval", request.bookmark_interval)
             interval = min(max(interval, _SHORTEST_SECONDS), _LONGEST_SECONDS)
+        asked = consistency_of(request.consistency, self._settings.max_freshness_wait_seconds)
         extension = self._registry.get(key)
         self._admit(extension)
+        if asked is not None:
+            check_token(extension, wanted, request)
+            await self._fresh_reads.wait_for(extension, asked, wanted)
+            self._admit(extension)
         start = find_start(extension, wanted, request, self.uploads.redeem)
         stream = WatchStream(
             registry=self._registry,

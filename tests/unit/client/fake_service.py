@@ -68,6 +68,8 @@ class FakeService(WatchCacheServiceServicer):
     answers: dict[str, list[Any]] = field(default_factory=dict)
     requests: list[Any] = field(default_factory=list)
     streams_open: int = 0
+    seconds_left: float = 0.0
+    """How long the last call had yet to live when it came."""
 
     def of_type(self, kind: type[Any]) -> list[Any]:
         return [request for request in self.requests if isinstance(request, kind)]
@@ -135,6 +137,7 @@ class FakeService(WatchCacheServiceServicer):
 
     async def _answer(self, method: str, request: Any, context: Any, default: Any) -> Any:
         self.requests.append(request)
+        self.seconds_left = context.time_remaining() or 0.0
         queued = self.answers.get(method)
         answer = queued.pop(0) if queued else default
         if isinstance(answer, Fault):

@@ -167,6 +167,26 @@ async def test_an_object_is_shown(service: FakeService, run: Command) -> None:
     assert result.errors == 'error: pods "team-a/b" not found\n'
 
 
+async def test_reads_and_watches_can_be_asked_to_be_fresh(
+    service: FakeService, run: Command
+) -> None:
+    """By flags that say the same for each of them."""
+    service.scripts = [[started(), synced()]]
+    flags = ("--consistent", "--wait", "2s")
+    await run("get", "team-a/shop", "pods", "team-a/a", *flags)
+    await run("list", "team-a/shop", "pods", *flags)
+    await run("watch", "team-a/shop", "pods", *flags, "--until-synced")
+    expected = service_pb2.ReadConsistency(consistent=True, wait={"seconds": 2})
+    for kind in ("GetObject", "ListObjects", "Watch"):
+        (request,) = service.of_type(getattr(service_pb2, f"{kind}Request"))
+        assert request.consistency == expected
+    await run("get", "team-a/shop", "pods", "team-a/a", "--min-resource-version", "15")
+    request = service.of_type(service_pb2.GetObjectRequest)[-1]
+    assert request.consistency == service_pb2.ReadConsistency(min_resource_version="15")
+    result = await run("list", "team-a/shop", "--wait", "2s")
+    assert (result.code, "nothing to wait for" in result.errors) == (2, True)
+
+
 async def test_objects_are_listed(service: FakeService, run: Command) -> None:
     """As a table with or without its header, by name, or as a List."""
     answer = service_pb2.ListObjectsResponse(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from tests.unit.extensions.world import Recorder, events_of, spec_of
 from tests.unit.kubernetes.clock import Clock as Moment
 from watchcache_server.extensions.extension import Clock, Extension
 from watchcache_server.extensions.informer import Informer
+from watchcache_server.informer.comparison import Scope
 from watchcache_server.informer.objects import Remove, Upsert
 from watchcache_server.informer.source import Unverified
 from watchcache_server.kubernetes.errors import (
@@ -169,6 +171,37 @@ def test_what_is_no_news_wakes_nobody(world: World) -> None:
     assert world.extension.status_version == version
     informer.set_state(SourceState.LIVE, "SYNCED", "")
     assert informer.status.next_attempt_time is None
+
+
+async def test_its_position_is_that_of_what_it_reads(world: World) -> None:
+    """Of a sync, of changes, of a bookmark; those who wait for a version are woken by each."""
+    informer = world.informer()
+    assert informer.source.position == ""
+    informer.stage([item("web", uid="uid-web")])
+    informer.commit(0.0, "10")
+    assert informer.source.position == "10"
+    changes = [asyncio.create_task(informer.freshness.wait(Scope(), "12")) for _ in range(2)]
+    bookmark = asyncio.create_task(informer.freshness.wait(Scope(), "15"))
+    await asyncio.sleep(0)
+    informer.apply([Upsert(item("web", uid="uid-web", version="12"))], 0.0, "12")
+    assert [await change for change in changes] == ["", ""]
+    informer.advance("15")
+    assert await bookmark == ""
+    assert informer.source.position == "15"
+
+
+async def test_those_who_wait_are_told_when_it_ends(world: World) -> None:
+    """They look again, and find what there is to say."""
+    informer, other = world.synced("web"), world.synced("db", namespace="team-b")
+    waiting = [
+        asyncio.create_task(each.freshness.wait(Scope(), "99")) for each in (informer, other)
+    ]
+    await asyncio.sleep(0)
+    world.extension.remove_informer(informer)
+    assert await waiting[0] == ""
+    assert not waiting[1].done()
+    world.extension.end("DEREGISTERED")
+    assert await waiting[1] == ""
 
 
 def test_contact_is_noted_by_the_wall_clock(world: World) -> None:

@@ -270,6 +270,14 @@ class Shell:
         """Ask for the watch to be opened again."""
         return self._perform(self.reflector.reopen(now=self.now, jitter=self.jitter))
 
+    def hasten(self) -> Shell:
+        """Ask for a bookmark soon."""
+        return self._perform(self.reflector.hasten(now=self.now, jitter=self.jitter))
+
+    def suspect(self) -> Shell:
+        """Say that the server was seen at a version from the past."""
+        return self._perform(self.reflector.suspect(now=self.now, jitter=self.jitter))
+
     def stop(self) -> Shell:
         """Stop."""
         return self._perform(self.reflector.stop(now=self.now, jitter=self.jitter))

@@ -141,6 +141,11 @@ def test_names_are_sorted_in_however_many_come_at_once(count: int) -> None:
         table.put(entry(name))
     expected = sorted([*names, "name-050x"])
     assert places(table.after("", "")) == [("team-a", name) for name in expected]
+    for name in names[1:]:
+        table.pop("team-a", name)
+    table.put(entry(names[-1]))
+    left = sorted({names[0], names[-1], "name-050x"})
+    assert places(table.after("", "")) == [("team-a", name) for name in left]
 
 
 keys = st.tuples(st.sampled_from(("", "a", "b", "c")), st.sampled_from(("x", "y", "z", "zz")))

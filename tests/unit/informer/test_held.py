@@ -12,7 +12,6 @@ from tests.items import item, served, source_spec
 from watchcache_server.informer.compression import PLAIN
 from watchcache_server.informer.entries import Entry
 from watchcache_server.informer.held import (
-    RECORD_BYTES,
     Known,
     KnownGroup,
     Past,
@@ -127,16 +126,13 @@ def test_what_was_come_across_is_not_gone() -> None:
 def test_ids_that_lie_across_records_are_not_found() -> None:
     """A search through packed bytes must begin where a record does."""
     known, source = Known(), pods()
-    chance = random.Random(1)
-    # The end of one record and the beginning of the next look like the id that is asked for.
-    wanted = object_id(UID)
-    first = wanted[:1] + chance.randbytes(14) + wanted[15:16] + wanted[:8]
-    second = wanted[8:] + chance.randbytes(RECORD_BYTES - 8)
-    heap_mates = first + wanted[:1] + second[1:15] + wanted[15:16] + second[16:]
-    known.add(GROUP, heap_mates)
-    assert not known.may_know(source, entry())
-    known.add(GROUP, record())
-    assert known.has(source, entry())
+    thing = entry(str(uuid.UUID(bytes=b"0123456A89abcdeA")))
+    wanted = object_id(thing.uid)
+    # An id of the same heap, whose end and version look like the one that is asked for.
+    known.add(GROUP, wanted[:1] + bytes(7) + wanted)
+    assert not known.may_know(source, thing)
+    known.add(GROUP, record(thing.uid))
+    assert known.has(source, thing)
 
 
 def test_many_objects_are_found_and_forgotten() -> None:

@@ -334,6 +334,18 @@ class ReflectorMachine(RuleBasedStateMachine):
         self.shell.reopen()
         self.after(is_progress=True)
 
+    @rule()
+    def hasten(self) -> None:
+        """Someone wants a bookmark soon."""
+        self.shell.hasten()
+        self.after(is_progress=True)
+
+    @rule()
+    def suspect(self) -> None:
+        """Someone has seen the server at a version from the past."""
+        self.shell.suspect()
+        self.after(is_progress=True)
+
     # Promises
 
     @invariant()

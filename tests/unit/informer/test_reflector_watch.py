@@ -290,6 +290,68 @@ def test_nothing_is_opened_again_where_nothing_runs() -> None:
     assert Shell().start().reopen().effects == []
 
 
+def test_a_bookmark_can_be_had_soon() -> None:
+    """A server sends one two seconds before the end of a watch: such a short one is opened."""
+    shell = watching().events(modified("a", "11")).hasten()
+    assert shell.has(CloseStream)
+    assert (shell.watch.resource_version, shell.watch.timeout_seconds) == ("11", 3)
+    assert shell.watch.response_seconds == 3.0, "a kept connection may be dead"
+    assert shell.state is SourceState.LIVE
+    assert shell.hasten().effects == [], "not while it is being opened"
+    shell.opened()
+    assert shell.hasten().effects == [], "not before its bookmark has come"
+    shell.events(modified("a", "12"))
+    assert shell.hasten().effects == [], "an event is none"
+    shell.events(bookmark("15"))
+    assert shell.effects[-1] == Advance("15")
+    assert shell.hasten().watch.timeout_seconds == 3, "one that came may not be enough"
+    assert shell.watch.resource_version == "15"
+
+
+def test_a_short_watch_that_is_silent_beyond_its_end_is_opened_again() -> None:
+    """Its connection is dead, and somebody waits."""
+    shell = watching().hasten().opened().pass_time(3.9)
+    assert shell.hasten().effects == []
+    shell.pass_time(0.2).hasten()
+    assert shell.has(CloseStream)
+    assert shell.watch.timeout_seconds == 3
+
+
+def test_after_a_short_watch_they_are_long_again() -> None:
+    """Whether it has brought its bookmark or not."""
+    shell = watching().hasten().opened().pass_time(3.0).eof()
+    assert shell.watch.timeout_seconds == 45
+    shell = watching().hasten().opened().events(bookmark("15")).pass_time(2.0).eof()
+    assert shell.watch.timeout_seconds == 45
+    assert shell.watch.resource_version == "15"
+    assert shell.state is SourceState.LIVE
+
+
+def test_a_bookmark_is_had_only_where_a_watch_runs() -> None:
+    """Whatever else is under way comes to a version by itself."""
+    assert Shell().start().hasten().effects == []
+    waiting = watching().failure("reset")
+    assert waiting.hasten().effects == []
+
+
+def test_a_version_from_the_past_is_looked_into() -> None:
+    """The server says at once whether its storage was set back; the objects are listed again."""
+    shell = watching().events(modified("a", "11")).suspect()
+    assert shell.has(CloseStream)
+    assert shell.list == List(limit=1)
+    shell.listed("9")
+    assert shell.state is SourceState.STALE
+    assert shell.request is not None
+
+
+def test_a_version_from_the_past_that_was_none_is_forgotten() -> None:
+    """The watch goes on where it was."""
+    shell = watching().events(modified("a", "11")).suspect().listed("12")
+    assert shell.watch.resource_version == "11"
+    assert shell.state is SourceState.LIVE
+    assert Shell().start().suspect().effects == [], "only a running watch has something to lose"
+
+
 # Errors inside the stream
 
 

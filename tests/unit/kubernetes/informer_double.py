@@ -14,14 +14,16 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import parse_qs
 
+from tests.items import source_spec
 from watchcache_server.informer.objects import Delta, Item
-from watchcache_server.informer.source import Unverified
+from watchcache_server.informer.source import Source, Unverified
 from watchcache_server.kubernetes.answers import Answer
 from watchcache_server.kubernetes.errors import (
     BodyCutError,
     ConnectionRefusedByServerError,
     CredentialsError,
 )
+from watchcache_server.kubernetes.freshness import Freshness
 from watchcache_server.kubernetes.requests import Request
 from watchcache_server.kubernetes.served import Resolution, Served
 from watchcache_server.model.resources import ServedResource
@@ -191,7 +193,7 @@ class Api:
         self._exchanges.put_nowait(Exchange(request, authorization, outcome))
         return await outcome
 
-    async def call(self, request: Request) -> Answer:
+    async def call(self, request: Request, *, limit_bytes: int = 0) -> Answer:
         self.called.append(request)
         assert self.answer_call is not None, "nobody answers calls in this test"
         return await self.answer_call(request)
@@ -227,6 +229,8 @@ class Sink:
     def __init__(self) -> None:
         self.namespace = "team-a"
         self.is_synced = False
+        self.source = Source(1, source_spec(namespace="team-a"))
+        self.freshness = Freshness(self.source)
         self.conflict: str | None = None
         self.objects: dict[str, str] = {}
         self.staged: dict[str, str] = {}

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.items import item as decoded
 from tests.items import source_spec
 from tests.unit.kubernetes.informer_double import (
     CUT,
+    PODS,
     REFUSED,
     Body,
     Exchange,
@@ -20,6 +22,7 @@ from tests.unit.kubernetes.informer_double import (
     pod_list,
 )
 from tests.unit.kubernetes.informer_world import World, settle
+from watchcache_server.informer.comparison import Scope
 from watchcache_server.informer.effects import Effect
 from watchcache_server.informer.reflector import Reflector
 from watchcache_server.informer.source import Unverified
@@ -53,6 +56,71 @@ async def test_it_syncs_and_follows(world: World) -> None:
     await settle()
     assert world.sink.objects == {"a": "11", "b": "7"}
     assert world.sink.events == 2
+
+
+async def test_the_position_is_passed_on(world: World) -> None:
+    """With changes, and where a bookmark says that there are none."""
+    watch = await world.live()
+    watch.send(event("MODIFIED", pod("a", "11")))
+    await settle()
+    assert world.sink.position == "11"
+    before = world.sink.contacts
+    watch.send(bookmark("15"))
+    await settle()
+    assert world.sink.position == "15"
+    assert world.sink.contacts == before + 1
+
+
+async def test_a_reader_that_waits_for_what_is_fresh_has_the_server_asked(world: World) -> None:
+    """For its version, and for a bookmark at it if no event says so."""
+    watch = await world.live()
+    source = world.sink.source
+    source.served = PODS
+    source.stage(decoded(f"pod-{number}") for number in range(501))
+    source.commit("10")
+    source.note_position("10", 0)
+    asked: list[Request] = []
+
+    async def answer(request: Request) -> Answer:
+        asked.append(request)
+        return Answer(200, {}, pod_list("20", more="next"))
+
+    world.api.answer_call = answer
+    reading = asyncio.create_task(world.sink.freshness.wait(Scope()))
+    exchange = await world.api.asked()
+    assert watch.is_closed
+    assert (exchange.query["resourceVersion"], exchange.query["timeoutSeconds"]) == ("10", "3")
+    exchange.accept(bookmark("20"))
+    await settle()
+    assert world.sink.position == "20"
+    source.note_position("20", 0)
+    world.sink.freshness.moved()
+    assert await reading == ""
+    assert [request.query for request in asked] == ["limit=1"]
+
+
+async def test_a_storage_that_was_set_back_is_noticed_by_a_reader(world: World) -> None:
+    """Long before the probe that looks for it in silence."""
+    await world.live()
+    source = world.sink.source
+    source.served = PODS
+    source.commit("10")
+    source.note_position("10", 0)
+
+    async def answer(request: Request) -> Answer:
+        return Answer(200, {}, pod_list("7"))
+
+    world.api.answer_call = answer
+    reading = asyncio.create_task(world.sink.freshness.wait(Scope()))
+    exchange = await world.api.asked()
+    assert exchange.query == {"limit": "1"}
+    assert not exchange.is_watch
+    exchange.accept(pod_list("7")).end()
+    relist = await world.api.asked()
+    relist.accept(bookmark("7", is_initial_end=True))
+    await settle()
+    assert world.sink.synced_at == "7"
+    reading.cancel()
 
 
 async def test_a_deletion_before_the_end_of_a_sync_is_not_committed(world: World) -> None:

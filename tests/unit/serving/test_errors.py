@@ -15,6 +15,7 @@ from watchcache_server.model.errors import (
     InvalidRequestError,
     KnownNotFoundError,
     LimitExceededError,
+    NotFreshEnoughError,
     NotSyncedError,
     ObjectNotFoundError,
     ResumeLostError,
@@ -71,6 +72,13 @@ STATUSES: dict[str, tuple[ServiceError, Code, str, str, str]] = {
         "RetryInfo",
         "retry_delay",
     ),
+    "not as fresh as asked for": (
+        NotFreshEnoughError("pods is at 7", {"resource_version": "7"}),
+        Code.UNAVAILABLE,
+        "NOT_FRESH_ENOUGH",
+        "RetryInfo",
+        "retry_delay",
+    ),
     "not to be synced": (
         NotSyncedError("pods", "needs list", is_transient=False),
         Code.FAILED_PRECONDITION,
@@ -118,7 +126,9 @@ STATUSES: dict[str, tuple[ServiceError, Code, str, str, str]] = {
 
 def read(status: RpcStatus) -> tuple[error_details_pb2.ErrorInfo, list[Any]]:
     """Return the one ErrorInfo and the other details."""
-    ((name, trailer),) = status.trailing_metadata
+    (name, trailer), *others_sent = status.trailing_metadata
+    assert others_sent in ([], [("grpc-retry-pushback-ms", "-1")])
+    assert isinstance(trailer, bytes)
     assert name == "grpc-status-details-bin"
     whole = status_pb2.Status.FromString(trailer)
     assert (whole.code, whole.message) == (status.code.value[0], status.details)

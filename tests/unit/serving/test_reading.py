@@ -30,10 +30,10 @@ class World(Watched):
         parts: list[Any] = [self]
         self.reading = Reading(*parts, default_cluster="hub")
 
-    def read(self, name: str = "web", **key: str) -> pb.GetObjectResponse:
+    async def read(self, name: str = "web", **key: str) -> pb.GetObjectResponse:
         """Read one object."""
         whole = {"resource": "pods", "namespace": "team-a", "name": name} | key
-        return self.reading.get(
+        return await self.reading.get(
             pb.GetObjectRequest(namespace="team-a", name="shop", key=event_pb2.ObjectKey(**whole))
         )
 
@@ -64,52 +64,52 @@ async def world() -> World:
 # One object
 
 
-def test_an_object_comes_with_how_old_it_may_be(world: World) -> None:
+async def test_an_object_comes_with_how_old_it_may_be(world: World) -> None:
     """Live, and when its API server was last heard."""
     informer = world.live("web")
     world.time.advance(5.0)
     informer.contact()
-    answer = world.read()
+    answer = await world.read()
     assert answer.object.uid == "uid-web"
     assert answer.object.key.cluster == "hub"
     assert answer.freshness.is_live
     assert answer.freshness.last_contact_time.seconds == 1_000_005
     informer.set_state(SourceState.STALE, "CONNECTION_FAILED", "refused")
-    assert not world.read().freshness.is_live
+    assert not (await world.read()).freshness.is_live
 
 
-def test_the_state_of_what_retires_counts_while_it_serves(world: World) -> None:
+async def test_the_state_of_what_retires_counts_while_it_serves(world: World) -> None:
     """Its objects are as old as its informer says, whether the spec still names it or not."""
     old = world.live("web")
     world.extension.retire_informer(old)
     world.informer(namespace="")
-    assert world.read().freshness.is_live
+    assert (await world.read()).freshness.is_live
     old.set_state(SourceState.STALE, "CONNECTION_FAILED", "refused")
-    assert not world.read().freshness.is_live
+    assert not (await world.read()).freshness.is_live
 
 
-def test_an_object_that_is_not_there_is_known_not_to_be(world: World) -> None:
+async def test_an_object_that_is_not_there_is_known_not_to_be(world: World) -> None:
     """Once the informer that would hold it has synced."""
     world.live("web")
     with pytest.raises(
         ObjectNotFoundError, match="pods team-a/other in cluster hub: there is none"
     ):
-        world.read("other")
+        await world.read("other")
 
 
-def test_while_objects_pass_over_the_old_informer_knows(world: World) -> None:
+async def test_while_objects_pass_over_the_old_informer_knows(world: World) -> None:
     """That its successor has not synced yet takes nothing away."""
     world.extension.retire_informer(world.live("web"))
     world.informer(namespace="")
     with pytest.raises(ObjectNotFoundError):
-        world.read("other")
+        await world.read("other")
 
 
-def test_under_a_selector_it_is_not_said_that_there_is_none(world: World) -> None:
+async def test_under_a_selector_it_is_not_said_that_there_is_none(world: World) -> None:
     """Only that none matches."""
     world.live("web", label_selector="app=web")
     with pytest.raises(ObjectNotFoundError, match="that matches the selectors of the spec"):
-        world.read("other")
+        await world.read("other")
 
 
 UNSYNCED = {
@@ -121,12 +121,12 @@ UNSYNCED = {
 
 
 @pytest.mark.parametrize("name", UNSYNCED)
-def test_what_has_not_synced_knows_nothing(world: World, name: str) -> None:
+async def test_what_has_not_synced_knows_nothing(world: World, name: str) -> None:
     """It may pass by itself, or needs mending; the state is told."""
     state, is_transient = UNSYNCED[name]
     world.informer().set_state(state, "WHY", "because of this")
     with pytest.raises(NotSyncedError, match=f"{state.value}: because of this") as caught:
-        world.read()
+        await world.read()
     assert caught.value.is_transient is is_transient
 
 
@@ -150,28 +150,28 @@ UNWATCHED: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize("name", UNWATCHED)
-def test_what_is_not_watched_is_not_said_to_be_missing(world: World, name: str) -> None:
+async def test_what_is_not_watched_is_not_said_to_be_missing(world: World, name: str) -> None:
     """Whoever takes it for a deletion would be wrong. What is watched is named beside it."""
     world.live("web")
     key, hint = UNWATCHED[name]
     with pytest.raises(NotSyncedError, match="does not watch it; ") as caught:
-        world.read(**key)
+        await world.read(**key)
     assert hint in str(caught.value)
     assert not caught.value.is_transient
 
 
-def test_an_extension_that_watches_nothing_says_so(world: World) -> None:
+async def test_an_extension_that_watches_nothing_says_so(world: World) -> None:
     """There is nothing to be near."""
     with pytest.raises(NotSyncedError, match="add it to the spec; it watches nothing"):
-        world.read()
+        await world.read()
 
 
-def test_of_many_resources_some_are_named(world: World) -> None:
+async def test_of_many_resources_some_are_named(world: World) -> None:
     """A text has its limits."""
     for number in range(12):
         world.extension.add_informer(source_spec(f"kind{number:02}s"))
     with pytest.raises(NotSyncedError, match=r"it watches kind00s, .*, kind09s and 2 more"):
-        world.read(resource="secrets")
+        await world.read(resource="secrets")
 
 
 NARROW: dict[str, dict[str, Any]] = {
@@ -181,28 +181,30 @@ NARROW: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", NARROW)
-def test_an_extension_of_some_objects_does_not_watch_the_others(world: World, name: str) -> None:
+async def test_an_extension_of_some_objects_does_not_watch_the_others(
+    world: World, name: str
+) -> None:
     """It knows of those whether they are there, and of no other."""
     informer = world.extension.add_informer(source_spec(namespace="team-a", **NARROW[name]))
     informer.bind(served())
     informer.commit(0.0, "10")
     with pytest.raises(ObjectNotFoundError):
-        world.read("web")
+        await world.read("web")
     with pytest.raises(NotSyncedError, match="does not watch it; of its kind it watches some"):
-        world.read("other")
+        await world.read("other")
 
 
-def test_a_kind_whose_resource_is_not_known_yet_may_be_the_one(world: World) -> None:
+async def test_a_kind_whose_resource_is_not_known_yet_may_be_the_one(world: World) -> None:
     """Until discovery has answered it is not said to be unwatched."""
     informer = world.extension.add_informer(source_spec("", kind="Pod", namespace="team-a"))
     with pytest.raises(NotSyncedError, match="the informer is pending") as caught:
-        world.read()
+        await world.read()
     assert caught.value.is_transient
     with pytest.raises(NotSyncedError, match="does not watch it"):
-        world.read(group="apps", resource="deployments")
+        await world.read(group="apps", resource="deployments")
     informer.set_state(SourceState.GONE, "KIND_NOT_SERVED", "not served")
     with pytest.raises(NotSyncedError, match="not served") as caught:
-        world.read()
+        await world.read()
     assert not caught.value.is_transient
 
 
@@ -215,22 +217,22 @@ BAD_KEYS = {
 
 
 @pytest.mark.parametrize("name", BAD_KEYS)
-def test_a_key_that_no_object_can_have_is_refused(world: World, name: str) -> None:
+async def test_a_key_that_no_object_can_have_is_refused(world: World, name: str) -> None:
     """By its field."""
     world.live("web")
     key = dict(BAD_KEYS[name])
     with pytest.raises(InvalidRequestError) as caught:
-        world.read(key.pop("name", "web"), **key)
+        await world.read(key.pop("name", "web"), **key)
     assert [each.field for each in caught.value.violations] == [f"key.{name}"]
 
 
-def test_an_object_without_a_namespace_is_named_by_its_name(world: World) -> None:
+async def test_an_object_without_a_namespace_is_named_by_its_name(world: World) -> None:
     """In what is said of it."""
     informer = world.extension.add_informer(source_spec("nodes"))
     informer.bind(served("nodes", "Node", is_namespaced=False))
     informer.commit(0.0, "10")
     with pytest.raises(ObjectNotFoundError, match="nodes one in cluster hub"):
-        world.read("one", resource="nodes", namespace="")
+        await world.read("one", resource="nodes", namespace="")
 
 
 # Lists

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tests.items import item
@@ -106,6 +108,14 @@ class Watched(World):
     def unsubscribed(self, extension: Extension) -> None:
         extension.unsubscribed()
 
+    @contextmanager
+    def in_use(self, extension: Extension) -> Iterator[None]:
+        extension.hold()
+        try:
+            yield
+        finally:
+            extension.let_go()
+
     # What a test does
 
     def watch(self, reader: Reader | None = None, **request: Any) -> Reader:
@@ -132,6 +142,7 @@ class Watched(World):
     def drain(self) -> None:
         """Shut down."""
         self.is_draining = True
+        self.extension.release_readers()
         self.extension.pulse.wake_now()
 
     async def close(self) -> None:

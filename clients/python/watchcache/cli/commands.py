@@ -20,13 +20,17 @@ from watchcache.cli.options import (
     Address,
     CaFile,
     Clusters,
+    Consistent,
     Extension,
     Format,
+    MinResourceVersion,
     Namespaces,
     OptionalExtension,
     ResourceName,
     Resources,
     Selector,
+    Wait,
+    consistency_of,
 )
 from watchcache.cli.running import run
 from watchcache.cli.showing import (
@@ -265,15 +269,19 @@ def get(
         ),
     ],
     output: Format = Output.TABLE,
+    consistent: Consistent = False,
+    min_resource_version: MinResourceVersion = "",
+    wait: Wait = None,
     address: Address = None,
     ca_file: CaFile = None,
 ) -> None:
     """Read one object from the cache of an extension."""
 
     async def work() -> int:
+        fresh = consistency_of(min_resource_version, wait, is_consistent=consistent)
         async with connect(address, ca_file=ca_file) as wc:
             found = await wc.extension(extension)
-            item = await found.get(resource, key, view=view_for(output))
+            item = await found.get(resource, key, view=view_for(output), **fresh)
         if item is None:
             hint = "" if "/" in key else "; if it has a namespace, write NAMESPACE/NAME"
             warn(f'error: {resource} "{key}" not found{hint}')
@@ -301,16 +309,20 @@ def list_objects(
     owner: Annotated[str, typer.Option(help="Only objects owned by this uid.")] = "",
     output: Format = Output.TABLE,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="Leave out the header.")] = False,
+    consistent: Consistent = False,
+    min_resource_version: MinResourceVersion = "",
+    wait: Wait = None,
     address: Address = None,
     ca_file: CaFile = None,
 ) -> None:
     """List objects in the cache of an extension."""
 
     async def work() -> int:
+        fresh = consistency_of(min_resource_version, wait, is_consistent=consistent)
         selection = _selection(resources, namespace, cluster, selector)
         async with connect(address, ca_file=ca_file) as wc:
             found = await wc.extension(extension)
-            listing = found.list(owner_uid=owner, view=view_for(output), **selection)
+            listing = found.list(owner_uid=owner, view=view_for(output), **selection, **fresh)
             items = [item async for item in listing]
         if items:
             warn_if_old(min(items, key=lambda item: item.freshness.is_live))
@@ -343,6 +355,9 @@ def watch(
             "--until-synced", help='End when the snapshot is complete; exit as "status" does.'
         ),
     ] = False,
+    consistent: Consistent = False,
+    min_resource_version: MinResourceVersion = "",
+    wait: Wait = None,
     address: Address = None,
     ca_file: CaFile = None,
 ) -> None:
@@ -354,6 +369,7 @@ def watch(
     """
 
     async def work() -> int:
+        fresh = consistency_of(min_resource_version, wait, is_consistent=consistent)
         selection = _selection(resources, namespace, cluster, selector)
         shown = WatchView(output)
         async with connect(address, ca_file=ca_file) as wc:
@@ -362,7 +378,7 @@ def watch(
                 extension,
                 shown.write,
                 view=view_for(output),
-                selection=selection,
+                options={**selection, **fresh},
                 until_synced=until_synced,
             )
         return shown.exit_code

@@ -14,7 +14,7 @@ from typing import Any
 from watchcache.cli.terminal import warn
 from watchcache.connection import Connection
 from watchcache.errors import NotFoundError, WatchCacheError
-from watchcache.extension import Extension, Selection
+from watchcache.extension import Extension, ListOptions
 from watchcache.messages import Message, Synced
 from watchcache.states import View
 
@@ -30,7 +30,7 @@ async def follow_objects(
     write: Callable[[Message[Any]], None],
     *,
     view: View,
-    selection: Selection,
+    options: ListOptions,
     until_synced: bool,
 ) -> None:
     """Write what comes, for ever or until the snapshot is complete.
@@ -38,10 +38,10 @@ async def follow_objects(
     An extension that a restart has lost is waited for. One that somebody ended is an error.
     """
     extension = await wc.extension(name)
-    _warn_of_unwatched(extension, selection.get("resources", ()))
+    _warn_of_unwatched(extension, options.get("resources", ()))
     while True:
         try:
-            async with extension.watch(view=view, **selection) as messages:
+            async with extension.watch(view=view, **options) as messages:
                 async for message in messages:
                     write(message)
                     if until_synced and isinstance(message, Synced):

@@ -8,18 +8,23 @@ import typer
 
 from watchcache.cli.completing import complete_cluster, complete_extension, complete_resource
 from watchcache.cli.object_view import Output
+from watchcache.consistency import Consistency as ConsistencyOptions
 
 __all__ = [
     "Address",
     "CaFile",
     "Clusters",
+    "Consistent",
     "Extension",
     "Format",
+    "MinResourceVersion",
     "Namespaces",
     "OptionalExtension",
     "ResourceName",
     "Resources",
     "Selector",
+    "Wait",
+    "consistency_of",
 ]
 
 Extension = Annotated[
@@ -63,6 +68,21 @@ Clusters = Annotated[
     ),
 ]
 Selector = Annotated[str, typer.Option("--selector", "-l", help="Label selector, as for kubectl.")]
+Consistent = Annotated[
+    bool, typer.Option("--consistent", help="As fresh as the API server is now.")
+]
+MinResourceVersion = Annotated[
+    str,
+    typer.Option(
+        "--min-resource-version",
+        metavar="VERSION",
+        help="Not older than this metadata.resourceVersion of the same resource.",
+    ),
+]
+Wait = Annotated[
+    str | None,
+    typer.Option("--wait", help='How long to wait for that; "5s" if not given.'),
+]
 Address = Annotated[
     str | None,
     typer.Option(
@@ -75,3 +95,11 @@ CaFile = Annotated[
     str | None,
     typer.Option(envvar="WATCHCACHE_CA_FILE", help="Certificates to check the service's with."),
 ]
+
+
+def consistency_of(version: str, wait: str | None, *, is_consistent: bool) -> ConsistencyOptions:
+    """Return how fresh an answer has to be."""
+    asked: ConsistencyOptions = {"min_resource_version": version, "consistent": is_consistent}
+    if wait is not None:
+        asked["wait"] = wait
+    return asked

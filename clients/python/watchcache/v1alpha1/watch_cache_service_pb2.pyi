@@ -15,7 +15,8 @@ google.rpc.ErrorInfo (domain "watchcache"), whose reason is stable, and more det
                        synced because a right is missing; PreconditionFailure says which. Retry when
                        mended.
   RESOURCE_EXHAUSTED   A limit is reached; QuotaFailure names it. Retry with backoff.
-  UNAVAILABLE          Starting, draining or not synced yet; RetryInfo says when to retry.
+  UNAVAILABLE          Starting, draining, not synced yet, or not as fresh as asked for; RetryInfo says when
+                       to retry.
   DEADLINE_EXCEEDED    The caller's own deadline passed. Retry if still wanted.
   INTERNAL             A fault of the service, logged there under the id in the message. Retry with
                        backoff.
@@ -321,6 +322,57 @@ class Filter(_message.Message):
 Global___Filter: _TypeAlias = Filter  # noqa: Y015
 
 @_typing.final
+class ReadConsistency(_message.Message):
+    """ReadConsistency says how fresh an answer has to be at least. Where it is not set, the answer is what the
+    cache holds, which is what the API server sent last; Freshness tells its age.
+
+    The answer waits until every informer that stands behind it is as fresh as this asks, but no longer than
+    `wait`: then, or as soon as it is sure that waiting is of no use, the call fails with UNAVAILABLE, reason
+    NOT_FRESH_ENOUGH, naming an informer that is behind, its resourceVersion, its state and the reason for
+    that. It never holds up anybody else. An informer that has never been loaded, and has failed, makes the
+    call fail with FAILED_PRECONDITION, reason NOT_SYNCED.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MIN_RESOURCE_VERSION_FIELD_NUMBER: _builtins.int
+    CONSISTENT_FIELD_NUMBER: _builtins.int
+    WAIT_FIELD_NUMBER: _builtins.int
+    min_resource_version: _builtins.str
+    """Not older than this metadata.resourceVersion: of an object that the caller has just written (read your
+    own write), or of one that it has seen elsewhere. It has to come from the same resource of the same
+    cluster, since others do not compare; so a filter has to let exactly one resource of one cluster
+    through. Resource versions compare where both are decimal numbers without a leading zero; one that does
+    not compare with that of the informer is INVALID_ARGUMENT.
+    """
+    consistent: _builtins.bool
+    """Not older than what the API server held when the call began: the informers are brought there by asking
+    the API server, once for all calls that began before. False is the same as not set.
+    """
+    @_builtins.property
+    def wait(self) -> _duration_pb2.Duration:
+        """Longest wait. Not set means 5 s; it is brought down to the limit of the service (its setting
+        max_freshness_wait_seconds, 30 s). 0 s means not to wait: then only min_resource_version can be met.
+        """
+
+    def __init__(
+        self,
+        *,
+        min_resource_version: _builtins.str = ...,
+        consistent: _builtins.bool = ...,
+        wait: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["consistent", b"consistent", "min_resource_version", b"min_resource_version", "requirement", b"requirement", "wait", b"wait"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistent", b"consistent", "min_resource_version", b"min_resource_version", "requirement", b"requirement", "wait", b"wait"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_requirement: _TypeAlias = _typing.Literal["min_resource_version", "consistent"]  # noqa: Y015
+    _WhichOneofArgType_requirement: _TypeAlias = _typing.Literal["requirement", b"requirement"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_requirement) -> _WhichOneofReturnType_requirement | None: ...
+
+Global___ReadConsistency: _TypeAlias = ReadConsistency  # noqa: Y015
+
+@_typing.final
 class WatchRequest(_message.Message):
     """WatchRequest is the request of Watch."""
 
@@ -334,6 +386,7 @@ class WatchRequest(_message.Message):
     BOOKMARK_INTERVAL_FIELD_NUMBER: _builtins.int
     KNOWN_FIELD_NUMBER: _builtins.int
     FAIL_ON_RESET_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_FIELD_NUMBER: _builtins.int
     namespace: _builtins.str
     """Namespace of the extension."""
     name: _builtins.str
@@ -363,6 +416,12 @@ class WatchRequest(_message.Message):
         brought into 1 s to 5 min.
         """
 
+    @_builtins.property
+    def consistency(self) -> Global___ReadConsistency:
+        """How fresh the state has to be at least that the receiver holds at Synced. The stream begins when it can
+        be met; if it cannot, it ends before Started.
+        """
+
     def __init__(
         self,
         *,
@@ -374,10 +433,11 @@ class WatchRequest(_message.Message):
         bookmark_interval: _duration_pb2.Duration | None = ...,
         known: _builtins.bytes = ...,
         fail_on_reset: _builtins.bool = ...,
+        consistency: Global___ReadConsistency | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bookmark_interval", b"bookmark_interval", "filter", b"filter"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bookmark_interval", b"bookmark_interval", "consistency", b"consistency", "filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bookmark_interval", b"bookmark_interval", "fail_on_reset", b"fail_on_reset", "filter", b"filter", "known", b"known", "name", b"name", "namespace", b"namespace", "resume_token", b"resume_token", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bookmark_interval", b"bookmark_interval", "consistency", b"consistency", "fail_on_reset", b"fail_on_reset", "filter", b"filter", "known", b"known", "name", b"name", "namespace", b"namespace", "resume_token", b"resume_token", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -776,6 +836,7 @@ class GetObjectRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
     VIEW_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_FIELD_NUMBER: _builtins.int
     namespace: _builtins.str
     """Namespace of the extension."""
     name: _builtins.str
@@ -786,6 +847,10 @@ class GetObjectRequest(_message.Message):
     def key(self) -> _event_pb2.ObjectKey:
         """Which object. An empty cluster means the service's default cluster."""
 
+    @_builtins.property
+    def consistency(self) -> Global___ReadConsistency:
+        """How fresh the answer has to be at least."""
+
     def __init__(
         self,
         *,
@@ -793,10 +858,11 @@ class GetObjectRequest(_message.Message):
         name: _builtins.str = ...,
         key: _event_pb2.ObjectKey | None = ...,
         view: _event_pb2.View.ValueType = ...,
+        consistency: Global___ReadConsistency | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["consistency", b"consistency", "key", b"key"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "name", b"name", "namespace", b"namespace", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency", b"consistency", "key", b"key", "name", b"name", "namespace", b"namespace", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -873,6 +939,7 @@ class ListObjectsRequest(_message.Message):
     VIEW_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_FIELD_NUMBER: _builtins.int
     namespace: _builtins.str
     """Namespace of the extension."""
     name: _builtins.str
@@ -891,6 +958,12 @@ class ListObjectsRequest(_message.Message):
     def filter(self) -> Global___Filter:
         """Which objects."""
 
+    @_builtins.property
+    def consistency(self) -> Global___ReadConsistency:
+        """How fresh the answer has to be at least. It is met for the first page; the other pages, which come later,
+        are not older and ask nobody.
+        """
+
     def __init__(
         self,
         *,
@@ -901,10 +974,11 @@ class ListObjectsRequest(_message.Message):
         view: _event_pb2.View.ValueType = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        consistency: Global___ReadConsistency | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["consistency", b"consistency", "filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "name", b"name", "namespace", b"namespace", "owner_uid", b"owner_uid", "page_size", b"page_size", "page_token", b"page_token", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency", b"consistency", "filter", b"filter", "name", b"name", "namespace", b"namespace", "owner_uid", b"owner_uid", "page_size", b"page_size", "page_token", b"page_token", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -15,7 +15,8 @@ google.rpc.ErrorInfo (domain "watchcache"), whose reason is stable, and more det
                        synced because a right is missing; PreconditionFailure says which. Retry when
                        mended.
   RESOURCE_EXHAUSTED   A limit is reached; QuotaFailure names it. Retry with backoff.
-  UNAVAILABLE          Starting, draining or not synced yet; RetryInfo says when to retry.
+  UNAVAILABLE          Starting, draining, not synced yet, or not as fresh as asked for; RetryInfo says when
+                       to retry.
   DEADLINE_EXCEEDED    The caller's own deadline passed. Retry if still wanted.
   INTERNAL             A fault of the service, logged there under the id in the message. Retry with
                        backoff.
