@@ -3,25 +3,33 @@
 Whoever waits has looked before and found nothing new, and nothing can happen between its look and
 its wait, since both are on one event loop. News at rest wake at once; in a stream of news wake-ups
 keep a distance that grows with the number of those who wait, so that their number times their rate
-stays bounded and what they find is worth a message.
+stays bounded and what they find is worth a message. Whoever can tell that some news is none of its
+concern sleeps on.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 __all__ = ["Pulse"]
+
+
+# To ask a waiter whether it is concerned, as a part of what it costs to wake it.
+_CHECK_WORK = 0.05
 
 
 class Pulse:
     """Wakes its waiters after `touch`. `deliveries_per_second` bounds waiters times wake-ups."""
 
-    __slots__ = ("_deliveries_per_second", "_handle", "_last", "_loop", "_waiters")
+    __slots__ = ("_deliveries_per_second", "_handle", "_last", "_loop", "_waiters", "_work")
 
     def __init__(self, deliveries_per_second: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._deliveries_per_second = deliveries_per_second
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._waiters: dict[asyncio.Future[None], Callable[[], bool] | None] = {}
+        # What the last wake-up cost, in deliveries.
+        self._work = 0.0
         self._handle: asyncio.Handle | None = None
         self._last = float("-inf")
 
@@ -29,7 +37,7 @@ class Pulse:
         """Say that there is news."""
         if self._handle is not None or not self._waiters:
             return
-        due = self._last + len(self._waiters) / self._deliveries_per_second
+        due = self._last + self._work / self._deliveries_per_second
         if due <= self._loop.time():
             self._handle = self._loop.call_soon(self._wake)
         else:
@@ -39,20 +47,33 @@ class Pulse:
         """Wake everybody at once, whatever the rate: something has ended."""
         if self._handle is not None:
             self._handle.cancel()
-        self._wake()
+        self._wake(is_for_all=True)
 
-    def _wake(self) -> None:
+    def _wake(self, *, is_for_all: bool = False) -> None:
         self._handle = None
         self._last = self._loop.time()
-        waiters, self._waiters = self._waiters, set()
-        for waiter in waiters:
+        woken = [
+            waiter
+            for waiter, is_concerned in self._waiters.items()
+            if is_for_all or is_concerned is None or is_concerned()
+        ]
+        self._work = len(woken) + (len(self._waiters) - len(woken)) * _CHECK_WORK
+        for waiter in woken:
+            del self._waiters[waiter]
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def wait(self, timeout_seconds: float | None = None) -> bool:
-        """Wait for the next wake-up; return False when the time ran out first."""
+    async def wait(
+        self,
+        timeout_seconds: float | None = None,
+        is_concerned: Callable[[], bool] | None = None,
+    ) -> bool:
+        """Wait for the next wake-up; return False when the time ran out first.
+
+        A wake-up at which `is_concerned` says no is passed over.
+        """
         waiter = self._loop.create_future()
-        self._waiters.add(waiter)
+        self._waiters[waiter] = is_concerned
         alarm = None
         if timeout_seconds is not None:
             alarm = self._loop.call_later(timeout_seconds, _expire, waiter)
@@ -61,7 +82,7 @@ class Pulse:
         except TimeoutError:
             return False
         finally:
-            self._waiters.discard(waiter)
+            self._waiters.pop(waiter, None)
             if alarm is not None:
                 alarm.cancel()
         return True

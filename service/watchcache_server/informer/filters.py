@@ -12,6 +12,7 @@ from functools import cached_property
 
 import msgspec
 
+from watchcache_server.informer.interest import Topic
 from watchcache_server.informer.source import Source
 from watchcache_server.model.label_matcher import LabelMatcher
 from watchcache_server.model.selectors import Labels, LabelSelector
@@ -72,6 +73,19 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
         return (group, resource) in self._resource_set or (
             not resource and group in self._group_set
         )
+
+    @cached_property
+    def topics(self) -> frozenset[Topic] | None:
+        """What an object has to name, before or after a change, for the change to concern this.
+
+        None when that cannot be said by labels or namespaces.
+        """
+        selector = LabelSelector.parse(self.label_selector)
+        choices = [each for each in selector.requirements if each.operator == "in"]
+        if choices:
+            fewest = min(choices, key=lambda each: len(each.values))
+            return frozenset((fewest.key, value) for value in fewest.values)
+        return frozenset(("", namespace) for namespace in self.namespaces) or None
 
     @property
     def passes_all_objects(self) -> bool:

@@ -14,6 +14,7 @@ from watchcache_server.informer.compaction import Compaction, Remaining, is_late
 from watchcache_server.informer.entries import Entry
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.history import Change, History
+from watchcache_server.informer.interest import Interest
 from watchcache_server.informer.objects import Delta
 from watchcache_server.informer.source import Effect, Source, Unverified
 from watchcache_server.informer.succession import pass_on, take_over
@@ -66,6 +67,7 @@ class Store:
     ) -> None:
         self.epoch = epoch
         self.revision = 0
+        self.interest = Interest()
         self.compaction = Compaction(max_ends=max_ends)
         self.history = History(
             max_changes=max_changes, max_bytes=max_history_bytes, dropped=self.compaction.add
@@ -204,6 +206,7 @@ class Store:
     def _forget(self) -> None:
         self.history.forget()
         self.compaction.forget(self.revision)
+        self.interest.changed_generally(self.revision)
 
     def predecessors(self, source: Source) -> list[Source]:
         """Return the retiring sources whose objects this one takes over."""
@@ -235,6 +238,7 @@ class Store:
     def _mark(self, source: Source, kind: EventKind, read_at: float) -> None:
         """Record something about a whole source: see `Change`."""
         self.revision += 1
+        self.interest.changed_generally(self.revision)
         self.history.append(
             Change(self.revision, kind, source, None, (), None, False, read_at, _CHANGE_BYTES)
         )
@@ -260,13 +264,17 @@ class Store:
             entry, before = effect.entry, effect.before
             entry.revision = self.revision
             entry.first_revision = self.revision if before is None else before.first_revision
+            labels_before = () if before is None else before.labels
+            self.interest.changed(
+                entry.namespace, labels_before, entry.labels, revision=self.revision
+            )
             self.history.append(
                 Change(
                     self.revision,
                     effect.kind,
                     source,
                     entry,
-                    () if before is None else before.labels,
+                    labels_before,
                     effect.left_reason,
                     effect.final_state_unknown,
                     read_at,
@@ -279,6 +287,10 @@ class Store:
     def covers(self, revision: int) -> bool:
         """Tell whether who was told everything up to `revision` can go on from there."""
         return self.compaction.floor <= revision <= self.revision
+
+    def concerns(self, wanted: Filter, revision: int) -> bool:
+        """Tell whether anything after a revision may concern a reader with this filter."""
+        return revision > self.revision or self.interest.concerns(wanted.topics, revision)
 
     def latest_since(self, revision: int) -> Iterator[Remaining]:
         """Yield the latest change of each object that changed after a covered revision.

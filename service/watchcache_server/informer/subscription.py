@@ -59,6 +59,8 @@ def advance(
     sources during a snapshot or while the reader was behind; begin a snapshot. AT_HEAD: with these
     events the reader is at the present. MORE: call again.
     """
+    if _is_at_rest(cursor, held) and not store.concerns(wanted, cursor.revision):
+        return Advance((), Cursor(store.revision), Outcome.AT_HEAD, None)
     if not store.covers(cursor.revision):
         return Advance((), cursor, Outcome.EXPIRED, None)
     if cursor.behind_since is None and not store.history.covers(cursor.revision):
@@ -77,3 +79,8 @@ def advance(
         step.oldest_read_at,
         is_coalesced=cursor.behind_since is not None or held is not None,
     )
+
+
+def _is_at_rest(cursor: Cursor, held: Held | None) -> bool:
+    """Tell whether a reader was at the present, with nothing left over."""
+    return held is None and cursor.walk is None and cursor.behind_since is None

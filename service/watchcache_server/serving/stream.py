@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.registry import ExtensionRegistry
-from watchcache_server.informer.cursors import Outcome
+from watchcache_server.informer.cursors import Cursor, Outcome
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.held import Held, Known
 from watchcache_server.informer.subscription import begin_snapshot
@@ -80,7 +80,7 @@ class WatchStream:
         """How many changes of its extension it has yet to look at, and the age of the oldest."""
         store = self._extension.store
         changes = store.revision - self._cursor.revision
-        if not changes:
+        if not changes or not store.concerns(self._wanted, self._cursor.revision):
             return 0, 0.0
         # What the history has dropped is older still; the stream will learn so at its next step.
         first = max(self._cursor.revision, store.history.first_revision - 1)
@@ -235,10 +235,25 @@ class WatchStream:
     async def _rest(self) -> None:
         """Wait for news; say a bookmark when there was none for so long."""
         left = self._silence_left
-        if left > 0 and await self._extension.pulse.wait(left):
+        if left > 0 and await self._extension.pulse.wait(left, self._is_concerned):
             return
+        store = self._extension.store
+        if self._cursor.revision != store.revision:
+            if self._held is not None or store.concerns(self._wanted, self._cursor.revision):
+                return
+            # Nothing of it concerns this reader; its token may as well cover it.
+            self._cursor = Cursor(store.revision)
         if self._silence_left <= 0:
             await self._say(pb.WatchResponse(bookmark=pb.Bookmark(resume_token=self._token())))
+
+    def _is_concerned(self) -> bool:
+        extension = self._extension
+        return (
+            self._status_version != extension.status_version
+            or bool(extension.ended)
+            or self._registry.is_draining
+            or extension.store.concerns(self._wanted, self._cursor.revision)
+        )
 
     @property
     def _silence_left(self) -> float:

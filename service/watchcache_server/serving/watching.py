@@ -104,9 +104,12 @@ class Watching:
         self._streams[stream] = extension
         self._open_count += 1
         extension.subscribed()
+        interest, topics = extension.store.interest, wanted.topics or ()
+        interest.add(topics, extension.store.revision)
         try:
             await stream.run()
         finally:
+            interest.remove(topics)
             self._open_count -= 1
             self._let_go(stream)
 

@@ -89,3 +89,30 @@ async def test_news_without_waiters_cost_nothing() -> None:
     pulse = Pulse(100)
     pulse.touch()
     assert not await pulse.wait(0.5)
+
+
+async def test_news_that_concerns_a_waiter_not_leaves_it_asleep() -> None:
+    """It costs little, so others hear of the next news sooner; an end wakes everybody."""
+    pulse = Pulse(100)
+    loop = asyncio.get_running_loop()
+    is_concerned = False
+    sleepers = [asyncio.ensure_future(pulse.wait(None, lambda: is_concerned)) for _ in range(100)]
+    awake = asyncio.ensure_future(pulse.wait())
+    await asyncio.sleep(0)
+    pulse.touch()
+    assert await awake
+    again = asyncio.ensure_future(pulse.wait())
+    await asyncio.sleep(0)
+    before = loop.time()
+    pulse.touch()
+    assert await again
+    assert loop.time() - before == pytest.approx(0.06)
+    assert not any(sleeper.done() for sleeper in sleepers)
+    is_concerned = True
+    pulse.touch()
+    assert await sleepers[0]
+    is_concerned = False
+    last = asyncio.ensure_future(pulse.wait(None, lambda: is_concerned))
+    await asyncio.sleep(0)
+    pulse.wake_now()
+    assert await last

@@ -83,6 +83,7 @@ class Reader:
         self.deleted: set[str] = set()
         # Where uids are made up at random, one may be used again.
         self.may_come_back = True
+        store.interest.add(wanted.topics or (), store.revision)
         self.cursor = begin_snapshot(store, wanted)
         self.is_deleted: Callable[[str], bool] = lambda uid: True
         self.may_follow: Callable[[Known, Known], bool] = lambda before, after: True

@@ -14,6 +14,7 @@ from tests.unit.serving.watched import Reader, Watched, change, delete
 from watchcache.v1alpha1 import event_pb2, extension_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Clock
+from watchcache_server.informer.objects import Upsert
 from watchcache_server.model.errors import (
     ExtensionNotFoundError,
     LimitExceededError,
@@ -477,3 +478,42 @@ async def test_a_stream_behind_a_dropped_history_has_no_age(world: Watched) -> N
     assert next(iter(world.watching.lags()))[0] == 1
     world.extension.store.history.forget()
     assert list(world.watching.lags()) == [(1, 0.0)]
+
+
+# News of others
+
+
+async def test_a_stream_sleeps_through_what_is_none_of_its_concern(world: Watched) -> None:
+    """Its bookmarks go along, and what concerns it comes at once."""
+    clocked(world)
+    informer = world.live("a")
+    selector = pb.Filter(label_selector="tier=gold")
+    reader = world.watch(filter=selector, bookmark_interval=Duration(seconds=10))
+    await reader.until("synced")
+    for number in range(150):
+        change(informer, "a", str(20 + number))
+    (lag,) = world.watching.lags()
+    assert lag == (0, 0.0)
+    token = (await reader.until("bookmark")).resume_token
+    assert reader.events == []
+    assert len(reader.of("batch")) == 0
+    for number in range(20):
+        change(informer, "a", str(200 + number))
+    late = world.watch(filter=selector, resume_token=token)
+    await late.until("synced")
+    assert late.kinds == ["started", "source_status", "synced"]
+    gold = item("b", uid="uid-b", version="300", labels={"tier": "gold"})
+    informer.apply([Upsert(gold)], 0.0)
+    await reader.until("batch")
+    assert reader.events == [(ADDED, "b")]
+    assert len(world.extension.store.interest) == 1
+
+
+async def test_topics_are_followed_while_somebody_reads(world: Watched) -> None:
+    """And no longer."""
+    world.live("a")
+    reader = world.watch(filter=pb.Filter(label_selector="tier=gold"))
+    await reader.until("synced")
+    assert len(world.extension.store.interest) == 1
+    await world.close()
+    assert len(world.extension.store.interest) == 0
