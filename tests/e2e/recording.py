@@ -40,6 +40,7 @@ class History:
             matches=_matcher(self.label_selector), is_selected_upstream=is_selected_upstream
         )
         self._is_open = False
+        self._forgotten = 0
         #: Whether its watch was closed.
         self.is_over = False
 
@@ -78,17 +79,23 @@ class History:
         """Compare with what the API server holds in the end."""
         self.checker.finish(expected, deleted_uids=deleted_uids)
 
+    def forget(self) -> None:
+        """Drop the records that were judged, so that a history of hours stays small."""
+        self._forgotten += len(self.records)
+        self.records.clear()
+
     def problems(self) -> str:
         """Tell the violations, and what came before the first; empty without any."""
         violations = self.checker.violations
         if not violations:
             return ""
-        end = violations[0].position
+        end = max(0, violations[0].position - self._forgotten)
         first = max(0, end - 1 - _SHOWN_BEFORE)
         lines = [
             f"watch of {self.extension} {self.label_selector}: {len(violations)} violations",
             *(f"  {violation}" for violation in violations[:10]),
-            f"  what was said of the objects in the first one, of {len(self.records)} records:",
+            f"  what was said of the objects in the first one, of {len(self.records)} records "
+            f"after {self._forgotten}:",
             *(
                 f"    {number}: {change}"
                 for number, record in enumerate(self.records[:end], 1)

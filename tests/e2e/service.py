@@ -32,6 +32,9 @@ def free_port() -> int:
 class ServiceProcess:
     """One service on a port of its own, which it keeps over restarts. Its methods block."""
 
+    #: The module that is run.
+    module = "watchcache_server.cli"
+
     def __init__(self, kubeconfigs: list[str], log: Path, **settings: object) -> None:
         self.port = free_port()
         self.http_port = free_port()
@@ -62,7 +65,7 @@ class ServiceProcess:
         """Start it and wait until it serves."""
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "watchcache_server.cli", "serve", *self._flags],
+                [sys.executable, "-m", self.module, "serve", *self._flags],
                 stdout=output,
                 stderr=output,
             )
