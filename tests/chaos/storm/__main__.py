@@ -5,14 +5,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import random
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+# gRPC reads it when it is imported, and would tell of every cut too.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
 from tests.chaos.storm.running import Plan, run
 from tests.chaos.storm.schedule import FaultKind
+from tests.chaos.storm.tally import Tally
 
 _SHOWN = 20
 
@@ -34,8 +39,18 @@ def main() -> int:
     _say(f"storm of {options.faults} faults, seed {seed}; files in {folder}")
     logging.disable(logging.CRITICAL)  # The clients' own log tells of every cut.
     began = time.monotonic()
-    tally = asyncio.run(run(plan, folder, _say))
-    seconds = time.monotonic() - began
+    tally = Tally()
+    try:
+        asyncio.run(run(plan, folder, _say, tally))
+    finally:
+        # Also of a storm that is broken off by Ctrl-C or by a fault of its own.
+        _report(tally, options, seed, folder, time.monotonic() - began)
+    return 0 if tally.is_clean else 1
+
+
+def _report(
+    tally: Tally, options: argparse.Namespace, seed: int, folder: Path, seconds: float
+) -> None:
     for finding in tally.findings[:_SHOWN]:
         _say(finding)
     for line in tally.lines():
@@ -46,7 +61,6 @@ def main() -> int:
             f"broken; to repeat: make chaos FAULTS={options.faults} SEED={seed} "
             f"(the files of this run are in {folder})"
         )
-    return 0 if tally.is_clean else 1
 
 
 def _options() -> argparse.Namespace:

@@ -29,6 +29,8 @@ __all__ = ["Gateway"]
 
 _REORDERED = 5
 _FAREWELL_SECONDS = 1.0
+# How long a fault looks for something to strike.
+_PATIENCE_SECONDS = 5.0
 
 
 class Gateway:
@@ -73,9 +75,9 @@ class Gateway:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
-    def waiting(self) -> int:
-        """How many faults still lie in wait."""
-        return len(self._laid)
+    def open_watches(self) -> int:
+        """How many watches are under way."""
+        return sum(each.head.sort == "watch" for each in self._exchanges)
 
     def forget(self) -> None:
         """Let every fault go that has struck nothing, and every request that is held."""
@@ -88,11 +90,11 @@ class Gateway:
         """Do to the open requests what the fault says, or lay it for one that comes."""
         match fault.kind:
             case FaultKind.RESET:
-                for exchange in self._chosen(fault):
+                for exchange in await self._chosen(fault):
                     exchange.reset()
                     self._struck(fault)
             case FaultKind.HALF_OPEN:
-                for exchange in self._chosen(fault):
+                for exchange in await self._chosen(fault):
                     exchange.freeze()
                     self._struck(fault)
             case FaultKind.TOKEN_EXPIRY:
@@ -100,34 +102,45 @@ class Gateway:
             case FaultKind.REORDER:
                 await self._reorder(fault)
             case FaultKind.DELAY if fault.variant == "open":
-                for exchange in self._chosen(fault):
+                for exchange in await self._chosen(fault):
                     exchange.hold(fault.seconds)
                     self._struck(fault)
+            case FaultKind.CUT if fault.target == "watch":
+                for exchange in await self._chosen(fault):
+                    exchange.cut_later(fault, self._struck)
             case _ if is_of_stream(fault):
-                for exchange in self._chosen(fault, sort="watch")[:1]:
+                for exchange in (await self._chosen(fault))[:1]:
                     strike_stream(exchange, fault, self._struck)
             case _:
                 self._laid.append(fault)
 
-    def _chosen(self, fault: Fault, *, sort: str = "") -> list[Exchange]:
-        """Return the open exchanges that a fault is about: all, or one by its lot."""
-        exchanges = sorted(
-            (
-                each
-                for each in self._exchanges
-                if sort in ("", each.head.sort) and not each.is_frozen
-            ),
-            key=lambda each: each.number,
+    async def _chosen(self, fault: Fault) -> list[Exchange]:
+        """Return the open watches that a fault is about: all, or one by its lot.
+
+        Where there are none it waits a while for one.
+        """
+        deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+        while not (open_ones := self._open_watches()):
+            if asyncio.get_running_loop().time() > deadline:
+                return []
+            await asyncio.sleep(0.02)
+        if fault.variant == "all":
+            return open_ones
+        return [open_ones[int(fault.lot * len(open_ones))]]
+
+    def _open_watches(self) -> list[Exchange]:
+        flowing = (
+            each for each in self._exchanges if each.head.sort == "watch" and not each.is_frozen
         )
-        if fault.variant == "all" or not exchanges:
-            return exchanges
-        return [exchanges[int(fault.lot * len(exchanges))]]
+        return sorted(flowing, key=lambda each: each.number)
 
     async def _reorder(self, fault: Fault) -> None:
-        """Hold the requests of a while, and let them go in another order."""
+        """Have all watches begin anew, hold their requests, and let them go in another order."""
         if self._queue is not None:
             return
         self._queue = held = []
+        for exchange in self._open_watches():
+            exchange.reset()
         try:
             async with asyncio.timeout(fault.seconds):
                 while len(held) < _REORDERED:  # noqa: ASYNC110 - whoever is held sets no event

@@ -26,6 +26,9 @@ SERVICE_SETTINGS: dict[str, Any] = {
     "forbidden_grace_seconds": 1.5,
     "drain_seconds": 1,
     "list_page_size": 7,
+    # So little that those who were away for seconds have to catch up or to begin anew.
+    "history_changes": 80,
+    "history_ends": 200,
 }
 
 _impatient = functools.partial(

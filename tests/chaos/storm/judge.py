@@ -23,6 +23,7 @@ __all__ = ["Judge"]
 
 _LIMIT_SECONDS = 60.0
 _POLL_SECONDS = 0.1
+_SHOWN_CHARACTERS = 3000
 # What a subscriber may be told of the end of an object without its deletion.
 _REASONS = {"LEFT_REASON_SELECTION", "LEFT_REASON_RIGHTS_REVOKED", "LEFT_REASON_KIND_GONE"}
 _EXTENSIONS = (f"{NAMESPACES[0]}/storm", f"{NAMESPACES[0]}/gold")
@@ -47,6 +48,7 @@ class Judge:
         self._writers = writers
         self._tally = tally
         self._revision = stage.truth.revision
+        self._log_read = 0
         self._reasons_to_skip: tuple[object, ...] = ()
         self._violations: dict[int, int] = {}
         self._counted: dict[int, tuple[int, int, int, int]] = {}
@@ -65,7 +67,18 @@ class Judge:
             for failure in subscriber.failures:
                 tally.blame(Harm.STUCK, failure)
             subscriber.failures.clear()
+        self._read_log()
         tally.quiet_moments += 1
+
+    def _read_log(self) -> None:
+        """Count what the service itself calls a fault of its own."""
+        with self._stage.service.log.open(encoding="utf-8", errors="replace") as log:
+            log.seek(self._log_read)
+            lines = log.readlines()
+            self._log_read = log.tell()
+        for line in lines:
+            if '"level": "error"' in line or line.startswith("Traceback"):
+                self._tally.blame(Harm.FAULTY, line.strip()[:_SHOWN_CHARACTERS])
 
     async def _wait_live(self) -> None:
         """Wait until every informer is live."""
@@ -236,6 +249,7 @@ class Judge:
         changes, resumed, resets, coalesced = (
             new - old for new, old in zip(now, before, strict=True)
         )
+        seen = self._violations.pop(id(checker), 0)
         if history.is_over:
             self._counted.pop(id(checker), None)
             tally.events_unfinished += changes
@@ -245,9 +259,9 @@ class Judge:
         tally.resumed += resumed
         tally.resets += resets
         tally.coalesced += coalesced
-        seen = self._violations.get(id(checker), 0)
         found = checker.violations[seen:]
-        self._violations[id(checker)] = len(checker.violations)
+        if not history.is_over:
+            self._violations[id(checker)] = len(checker.violations)
         for number, violation in enumerate(found):
             text = history.problems() if number == 0 else str(violation)
             tally.blame(harm_of(violation.rule), text)

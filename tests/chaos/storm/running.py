@@ -42,9 +42,11 @@ class Plan:
                 yield Round(each.number, kept, each.writes)
 
 
-async def run(plan: Plan, folder: Path, say: Callable[[str], None]) -> Tally:
-    """Run a storm, with its files in `folder`; return its account."""
-    tally = Tally()
+async def run(
+    plan: Plan, folder: Path, say: Callable[[str], None], tally: Tally | None = None
+) -> Tally:
+    """Run a storm, with its files in `folder`; return its account, which is kept in `tally`."""
+    tally = tally or Tally()
     recorder = Recorder()
     with mock.patch("watchcache.extension.Watch", recorder.watch_type):
         async with staged(folder, tally.strike) as stage:

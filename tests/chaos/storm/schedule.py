@@ -25,10 +25,12 @@ WRITERS = (
     ("widgets", "left"),
 )
 _NAMES = 12
-_WRITES_PER_FAULT = 0.7
+_WRITES_PER_FAULT = 1.0
 _PAUSE_SECONDS = 0.12
-# The first round has each kind at least once, where there is room.
+# The first round has each kind at least once, where there is room. Every so many rounds there are
+# only faults that are no reason to pass a state over.
 _OPENING_ROUND = 0
+_MILD_EVERY = 4
 
 
 class FaultKind(enum.Enum):
@@ -68,38 +70,42 @@ class _Nature:
     weight: float
     seconds: tuple[float, float] = (0.0, 0.0)
     variants: tuple[str, ...] = ("",)
+    #: Whether it gives a right informer no reason to list again.
+    is_mild: bool = False
 
 
 _SOURCES = tuple(f"{resource} {namespace}" for resource, namespace in WRITERS)
 
 _NATURES = {
-    FaultKind.RESET: _Nature(12, variants=("all", "one", "one")),
-    FaultKind.HALF_OPEN: _Nature(5, variants=("all", "one", "one", "one")),
-    FaultKind.CUT: _Nature(14, variants=("close", "reset", "end")),
-    FaultKind.DELAY: _Nature(8, (0.05, 3.0), ("open", "next", "next")),
-    FaultKind.REORDER: _Nature(5, (0.1, 1.0)),
+    FaultKind.RESET: _Nature(12, variants=("all", "one", "one"), is_mild=True),
+    FaultKind.HALF_OPEN: _Nature(5, variants=("all", "one", "one", "one"), is_mild=True),
+    FaultKind.CUT: _Nature(14, variants=("close", "reset", "end"), is_mild=True),
+    FaultKind.DELAY: _Nature(8, (0.05, 3.0), ("open", "next", "next"), is_mild=True),
+    FaultKind.REORDER: _Nature(5, (0.1, 1.0), is_mild=True),
     FaultKind.EXPIRED: _Nature(9, variants=("answer", "event")),
-    FaultKind.THROTTLED: _Nature(7, variants=("answer", "answer", "event", "retry-after")),
+    FaultKind.THROTTLED: _Nature(
+        7, variants=("answer", "answer", "event", "retry-after"), is_mild=True
+    ),
     FaultKind.BROKEN: _Nature(9, variants=("500", "502", "503", "504", "event 500", "event 504")),
     FaultKind.GARBAGE: _Nature(
         10, variants=("html", "torn", "noise", "empty", "line", "chunk", "type")
     ),
     FaultKind.NO_WATCH_LIST: _Nature(2, variants=("400", "422")),
-    FaultKind.TOKEN_EXPIRY: _Nature(4),
-    FaultKind.SERVER_STOP: _Nature(1, (0.2, 4.0)),
+    FaultKind.TOKEN_EXPIRY: _Nature(4, is_mild=True),
+    FaultKind.SERVER_STOP: _Nature(1, (0.2, 4.0), is_mild=True),
     FaultKind.SERVER_KILL: _Nature(0.35, variants=("", "compacted")),
-    FaultKind.ETCD_STOP: _Nature(1, (0.2, 3.0)),
+    FaultKind.ETCD_STOP: _Nature(1, (0.2, 3.0), is_mild=True),
     FaultKind.ETCD_KILL: _Nature(0.6, (0.0, 1.0)),
     FaultKind.COMPACTION: _Nature(3),
     FaultKind.RIGHTS: _Nature(1.5, (0.5, 5.0), _SOURCES),
     FaultKind.DEFINITION: _Nature(1, (0.0, 3.0)),
     FaultKind.SERVICE_KILL: _Nature(1, (0.0, 1.0)),
     FaultKind.SERVICE_RESTART: _Nature(0.6, (0.0, 1.0)),
-    FaultKind.SERVICE_STOP: _Nature(0.8, (0.2, 4.0)),
-    FaultKind.CLIENTS_CUT: _Nature(8),
-    FaultKind.CLIENTS_SHUT: _Nature(2, (0.1, 1.0)),
-    FaultKind.CLIENTS_FROZEN: _Nature(3, (0.2, 4.0)),
-    FaultKind.CLIENT_KILL: _Nature(6, (0.0, 1.0)),
+    FaultKind.SERVICE_STOP: _Nature(0.8, (0.2, 4.0), is_mild=True),
+    FaultKind.CLIENTS_CUT: _Nature(8, is_mild=True),
+    FaultKind.CLIENTS_SHUT: _Nature(2, (0.1, 1.0), is_mild=True),
+    FaultKind.CLIENTS_FROZEN: _Nature(3, (0.2, 4.0), is_mild=True),
+    FaultKind.CLIENT_KILL: _Nature(6, (0.0, 1.0), is_mild=True),
 }
 
 # What a fault upon a request strikes. Most requests are watches; the others come now and then.
@@ -149,7 +155,7 @@ def rounds(seed: int, faults: int, faults_per_round: int) -> Iterator[Round]:
     for number in range(-(-faults // faults_per_round)):
         count = min(faults_per_round, faults - number * faults_per_round)
         chance = random.Random(f"faults {seed} {number}")
-        kinds = _kinds(chance, faults_per_round, opens=number == _OPENING_ROUND)
+        kinds = _kinds(chance, faults_per_round, number)
         drawn = tuple(_fault(kind, chance) for kind in kinds)[:count]
         writes = tuple(
             tuple(_writes(random.Random(f"writes {seed} {number} {writer}"), faults_per_round))
@@ -158,10 +164,11 @@ def rounds(seed: int, faults: int, faults_per_round: int) -> Iterator[Round]:
         yield Round(number, drawn, writes)
 
 
-def _kinds(chance: random.Random, count: int, *, opens: bool) -> list[FaultKind]:
-    kinds = list(FaultKind)
+def _kinds(chance: random.Random, count: int, number: int) -> list[FaultKind]:
+    is_mild = number % _MILD_EVERY == _MILD_EVERY - 1
+    kinds = [kind for kind in FaultKind if _NATURES[kind].is_mild or not is_mild]
     weights = [_NATURES[kind].weight for kind in kinds]
-    first = kinds if opens and count >= len(kinds) else []
+    first = kinds if number == _OPENING_ROUND and count >= len(kinds) else []
     drawn = [*first, *chance.choices(kinds, weights, k=count - len(first))]
     chance.shuffle(drawn)
     return drawn
@@ -175,7 +182,7 @@ def _fault(kind: FaultKind, chance: random.Random) -> Fault:
         seconds=chance.uniform(*nature.seconds),
         variant=chance.choice(nature.variants),
         target=chance.choice(_TARGETS),
-        after_bytes=int(10 ** chance.uniform(0.0, 4.3)),
+        after_bytes=int(10 ** chance.uniform(0.0, 3.8)),
         lot=chance.random(),
     )
 

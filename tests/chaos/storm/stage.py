@@ -53,6 +53,9 @@ class HastyService(ServiceProcess):
 class Stage:
     """Everything, and what can be done to it as a whole."""
 
+    #: How many informers the two extensions have.
+    informers = len(WRITERS) + len(NAMESPACES)
+
     def __init__(
         self,
         control_plane: ControlPlane,

@@ -23,6 +23,8 @@ class Harm(enum.Enum):
     UNTRUE = "untrue"
     #: What did not recover, or ended for good.
     STUCK = "stuck"
+    #: What the service's own log calls a fault of the service.
+    FAULTY = "faulty"
 
 
 _HARMS = {
@@ -55,7 +57,7 @@ class Tally:
     """Counts, and the texts of what was found."""
 
     drawn: Counter[FaultKind] = field(default_factory=Counter)
-    _struck: dict[FaultKind, set[int]] = field(default_factory=dict)
+    _struck: dict[FaultKind, set[Fault]] = field(default_factory=dict)
     harms: Counter[Harm] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
     quiet_moments: int = 0
@@ -74,7 +76,7 @@ class Tally:
 
     def strike(self, fault: Fault) -> None:
         """Count a fault that did something, once."""
-        self._struck.setdefault(fault.kind, set()).add(id(fault))
+        self._struck.setdefault(fault.kind, set()).add(fault)
 
     def struck(self, kind: FaultKind) -> int:
         """Return how many faults of a kind did something."""

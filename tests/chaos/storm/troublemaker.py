@@ -13,6 +13,23 @@ from tests.controlplane.server import ControlPlaneError
 __all__ = ["Troublemaker"]
 
 _ATTEMPTS = 3
+# What takes everything down with it: most of the time nothing else happens before it is back,
+# since a fault upon what is not there strikes nothing.
+_GRAVE = frozenset(
+    {
+        FaultKind.SERVER_STOP,
+        FaultKind.SERVER_KILL,
+        FaultKind.ETCD_STOP,
+        FaultKind.ETCD_KILL,
+        FaultKind.SERVICE_KILL,
+        FaultKind.SERVICE_RESTART,
+        FaultKind.SERVICE_STOP,
+    }
+)
+_OVERLAPPING = 0.3
+_RETURN_SECONDS = 10.0
+_POLL_SECONDS = 0.05
+_CUT_ATTEMPTS = 60
 
 
 class Troublemaker:
@@ -39,7 +56,18 @@ class Troublemaker:
         async with asyncio.TaskGroup() as group:
             for fault in todo.faults:
                 await asyncio.sleep(fault.pause_seconds)
-                group.create_task(self._make(fault))
+                made = group.create_task(self._make(fault))
+                if fault.kind in _GRAVE and fault.lot > _OVERLAPPING:
+                    await made
+                    await self._wait_for_return()
+
+    async def _wait_for_return(self) -> None:
+        """Wait a while for requests that can be struck."""
+        deadline = asyncio.get_running_loop().time() + _RETURN_SECONDS
+        while self._stage.gateway.open_watches < self._stage.informers:
+            if asyncio.get_running_loop().time() > deadline:
+                return
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def _make(self, fault: Fault) -> None:
         stage = self._stage
@@ -61,8 +89,8 @@ class Troublemaker:
                     await asyncio.to_thread(stage.control_plane.start_etcd)
             case FaultKind.COMPACTION:
                 async with self._server:
-                    await stage.truth.compact()
-                    self._struck(fault)
+                    if await stage.truth.compact():
+                        self._struck(fault)
             case FaultKind.RIGHTS:
                 async with self._rights:
                     plural, namespace = fault.variant.split(" ")
@@ -131,8 +159,11 @@ class Troublemaker:
     async def _trouble_clients(self, fault: Fault) -> None:
         network = self._stage.clients
         if fault.kind is FaultKind.CLIENTS_CUT:
-            if network.cut():
-                self._struck(fault)
+            for _ in range(_CUT_ATTEMPTS):
+                if network.cut():
+                    self._struck(fault)
+                    return
+                await asyncio.sleep(_POLL_SECONDS)
             return
         self._struck(fault)
         try:

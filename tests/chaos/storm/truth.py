@@ -61,6 +61,7 @@ class Truth:
         self._namespaces = namespaces
         self._beyond = asyncio.Event()
         self.revision = 0
+        self._compacted = 0
         self.states: dict[Key, list[State]] = defaultdict(list)
         self._known: set[tuple[Key, str, str]] = set()
         self.deleted_uids: set[str] = set()
@@ -94,11 +95,13 @@ class Truth:
                 await self._beyond.wait()
         return mark
 
-    async def compact(self) -> int:
-        """Have etcd forget what is known here; return the revision at which its history begins."""
-        revision = self.revision
-        await self._call("kv/compaction", {"revision": str(revision), "physical": True})
-        return revision
+    async def compact(self) -> bool:
+        """Have etcd forget what is known here; return whether there was anything new to forget."""
+        if self.revision <= self._compacted:
+            return False
+        self._compacted = self.revision
+        await self._call("kv/compaction", {"revision": str(self._compacted), "physical": True})
+        return True
 
     def content(self) -> dict[Key, tuple[str, str]]:
         """Return uid and resourceVersion of what exists."""
