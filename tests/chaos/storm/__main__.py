@@ -67,7 +67,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.storm", description=__doc__)
     parser.add_argument("--faults", type=int, default=1000, help="how many faults")
     parser.add_argument("--seed", type=int, help="the seed; one is drawn and printed without it")
-    parser.add_argument("--per-round", type=int, default=100, help="faults before a quiet moment")
+    parser.add_argument("--per-round", type=int, default=200, help="faults before a quiet moment")
     parser.add_argument("--rounds", type=_range, help="only these rounds of it: 3, or 3-5")
     parser.add_argument(
         "--without", action="append", default=[], help="a kind of fault to leave out"

@@ -197,7 +197,7 @@ class Gateway:
                 exchange = Exchange(head, writer, there[0])
                 self._exchanges.add(exchange)
                 try:
-                    if fault is not None:
+                    if fault is not None and fault.kind is FaultKind.CUT:
                         exchange.cut_later(fault, self._struck)
                     ending = await exchange.run()
                 finally:

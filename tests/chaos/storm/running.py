@@ -11,7 +11,7 @@ from unittest import mock
 
 from tests.chaos.storm.judge import Judge
 from tests.chaos.storm.schedule import NAMESPACES, FaultKind, Round, rounds
-from tests.chaos.storm.stage import Stage, staged
+from tests.chaos.storm.stage import HastyService, Stage, staged
 from tests.chaos.storm.subscribers import Follower, MirrorKeeper, Subscriber
 from tests.chaos.storm.tally import Tally
 from tests.chaos.storm.troublemaker import Troublemaker
@@ -29,7 +29,7 @@ class Plan:
 
     seed: int
     faults: int
-    faults_per_round: int = 100
+    faults_per_round: int = 200
     only_rounds: range | None = None
     without: frozenset[FaultKind] = frozenset()
     stops_at_once: bool = False
@@ -43,13 +43,18 @@ class Plan:
 
 
 async def run(
-    plan: Plan, folder: Path, say: Callable[[str], None], tally: Tally | None = None
+    plan: Plan,
+    folder: Path,
+    say: Callable[[str], None],
+    tally: Tally | None = None,
+    *,
+    service_type: type[HastyService] = HastyService,
 ) -> Tally:
     """Run a storm, with its files in `folder`; return its account, which is kept in `tally`."""
     tally = tally or Tally()
     recorder = Recorder()
     with mock.patch("watchcache.extension.Watch", recorder.watch_type):
-        async with staged(folder, tally.strike) as stage:
+        async with staged(folder, tally.strike, service_type) as stage:
             subscribers = _subscribers(stage)
             async with asyncio.TaskGroup() as group:
                 lives = [group.create_task(each.run()) for each in subscribers]

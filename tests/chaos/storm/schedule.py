@@ -26,7 +26,7 @@ WRITERS = (
 )
 _NAMES = 12
 _WRITES_PER_FAULT = 1.0
-_PAUSE_SECONDS = 0.12
+_PAUSE_SECONDS = 0.08
 # The first round has each kind at least once, where there is room. Every so many rounds there are
 # only faults that are no reason to pass a state over.
 _OPENING_ROUND = 0

@@ -174,7 +174,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(folder: Path, struck: Callable[[Fault], None]) -> AsyncIterator[Stage]:
+async def staged(
+    folder: Path, struck: Callable[[Fault], None], service_type: type[HastyService] = HastyService
+) -> AsyncIterator[Stage]:
     """Start all of it, with every file in `folder`."""
     async with AsyncExitStack() as stack:
         control_plane = await stack.enter_async_context(ControlPlane(folder / "control-plane"))
@@ -195,7 +197,7 @@ async def staged(folder: Path, struck: Callable[[Fault], None]) -> AsyncIterator
             Gateway(endpoint.url, endpoint.ca_file, folder / "gateway", struck=struck)
         )
         kubeconfig = _kubeconfig_of(gateway, endpoint.kubeconfig, folder / "kubeconfig")
-        service = HastyService([f"hub={kubeconfig}"], folder / "service.log", **SERVICE_SETTINGS)
+        service = service_type([f"hub={kubeconfig}"], folder / "service.log", **SERVICE_SETTINGS)
         stage_api = Api(endpoint, session)
         clients = await stack.enter_async_context(Proxy("127.0.0.1", service.port))
         stage = Stage(control_plane, stage_api, truth, gateway, service, clients)
