@@ -81,7 +81,7 @@ class History:
 
     def forget(self) -> None:
         """Drop the records that were judged, so that a history of hours stays small."""
-        self._forgotten += len(self.records)
+        self._forgotten = self.checker.position
         self.records.clear()
 
     def problems(self) -> str:
@@ -94,11 +94,10 @@ class History:
         lines = [
             f"watch of {self.extension} {self.label_selector}: {len(violations)} violations",
             *(f"  {violation}" for violation in violations[:10]),
-            f"  what was said of the objects in the first one, of {len(self.records)} records "
-            f"after {self._forgotten}:",
+            f"  what was said of the objects in the first one, in {len(self.records)} records:",
             *(
                 f"    {number}: {change}"
-                for number, record in enumerate(self.records[:end], 1)
+                for number, record in enumerate(self.records[:end], self._forgotten + 1)
                 if isinstance(record, Batch)
                 for change in record.changes
                 if f"{change.key} " in violations[0].description
@@ -106,7 +105,9 @@ class History:
             "  the records up to there:",
             *(
                 f"    {number}: {str(record)[:_SHOWN_CHARACTERS]}"
-                for number, record in enumerate(self.records[first:end], first + 1)
+                for number, record in enumerate(
+                    self.records[first:end], self._forgotten + first + 1
+                )
             ),
         ]
         return "\n".join(lines)

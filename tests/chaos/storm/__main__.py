@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -38,6 +39,9 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     _say(f"storm of {options.faults} faults, seed {seed}; files in {folder}")
     logging.disable(logging.CRITICAL)  # The clients' own log tells of every cut.
+    # Also where it was started in the background, with Ctrl-C ignored: all that it started ends.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     began = time.monotonic()
     tally = Tally()
     try:
