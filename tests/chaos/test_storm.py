@@ -56,6 +56,7 @@ async def test_a_storm_loses_doubles_and_misorders_nothing(
     assert sum(map(tally.struck, FaultKind)) > _FAULTS / 2, told(tally)
     assert tally.events_checked > 100
     assert tally.objects_compared > 20
+    assert tally.bodies_compared > 100
     assert tally.quiet_moments == 2
 
 

@@ -116,6 +116,9 @@ class History:
 class Recorder:
     """Keeps the history of every watch that is made through it."""
 
+    #: What keeps one; a test may keep more of it than records.
+    history_type = History
+
     def __init__(self) -> None:
         self.histories: list[History] = []
         #: To be set by a test whose informers have selectors of their own.
@@ -149,7 +152,7 @@ class Recorder:
             if token and history.is_over and history.token == token:
                 history.is_over = False
                 return history
-        history = History(request, is_selected_upstream=self.is_selected_upstream)
+        history = self.history_type(request, is_selected_upstream=self.is_selected_upstream)
         self.histories.append(history)
         return history
 

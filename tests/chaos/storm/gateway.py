@@ -138,7 +138,8 @@ class Gateway:
         """Have all watches begin anew, hold their requests, and let them go in another order."""
         if self._queue is not None:
             return
-        self._queue = held = []
+        held: list[asyncio.Event] = []
+        self._queue = held
         for exchange in self._open_watches():
             exchange.reset()
         try:

@@ -7,14 +7,12 @@ would strike nothing. No rule is changed but how long things take.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
+from unittest import mock
 
 from watchcache_server import cli
-from watchcache_server.extensions import host
 from watchcache_server.informer.backoff import BackoffSettings
 from watchcache_server.informer.reflector_settings import ReflectorSettings
-from watchcache_server.kubernetes import token_schedule
 
 __all__ = ["SERVICE_SETTINGS"]
 
@@ -31,27 +29,37 @@ SERVICE_SETTINGS: dict[str, Any] = {
     "history_ends": 200,
 }
 
-_impatient = functools.partial(
-    ReflectorSettings,
-    backoff=BackoffSettings(first_seconds=0.02, longest_seconds=0.5, reset_seconds=2.0),
-    inactivity_margin_seconds=1.0,
-    initial_watch_seconds=20,
-    remember_list_seconds=8.0,
-    internal_error_seconds=1.0,
-    relist_spacing_seconds=0.2,
-    probe_seconds=0.5,
-    unauthenticated_seconds=0.5,
-    bad_request_seconds=0.5,
-    rewind_probe_seconds=10.0,
-)
+_WAITS: dict[str, Any] = {
+    "backoff": BackoffSettings(first_seconds=0.02, longest_seconds=0.5, reset_seconds=2.0),
+    "inactivity_margin_seconds": 1.0,
+    "initial_watch_seconds": 20,
+    "remember_list_seconds": 8.0,
+    "internal_error_seconds": 1.0,
+    "relist_spacing_seconds": 0.2,
+    "probe_seconds": 0.5,
+    "unauthenticated_seconds": 0.5,
+    "bad_request_seconds": 0.5,
+    "rewind_probe_seconds": 10.0,
+}
+
+
+def _impatient(**given: Any) -> ReflectorSettings:
+    """Take these waits in the place of those that were given."""
+    return ReflectorSettings(**{**given, **_WAITS})
+
+
+_REPLACED = {
+    "watchcache_server.extensions.host.ReflectorSettings": _impatient,
+    "watchcache_server.kubernetes.token_schedule._YOUNG_SECONDS": 0.5,
+    "watchcache_server.kubernetes.token_schedule._FIRST_BACKOFF_SECONDS": 0.05,
+    "watchcache_server.kubernetes.token_schedule._MAX_BACKOFF_SECONDS": 0.5,
+}
 
 
 def main() -> None:
     """Run the command with these waits."""
-    host.ReflectorSettings = _impatient  # type: ignore[assignment,misc]
-    token_schedule._YOUNG_SECONDS = 0.5  # type: ignore[misc]
-    token_schedule._FIRST_BACKOFF_SECONDS = 0.05  # type: ignore[misc]
-    token_schedule._MAX_BACKOFF_SECONDS = 0.5  # type: ignore[misc]
+    for name, replacement in _REPLACED.items():
+        mock.patch(name, replacement).start()
     cli.main()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 
 import watchcache
+from tests.chaos.storm.bodies import BodyHistory
 from tests.chaos.storm.schedule import NAMESPACES, WRITERS
 from tests.chaos.storm.stage import Stage
 from tests.chaos.storm.subscribers import MirrorKeeper, Subscriber
@@ -62,6 +63,7 @@ class Judge:
         self._check_truth(content)
         await self._wait_equal(content)
         self._compare_bodies(content)
+        await self._compare_lists(content)
         await self._judge_histories(content)
         for subscriber in self._subscribers:
             for failure in subscriber.failures:
@@ -160,6 +162,27 @@ class Judge:
                 if _without_type(found) != _without_type(item):
                     self._tally.blame(Harm.UNTRUE, f"{keeper.name}: {key} has another body")
 
+    async def _compare_lists(self, content: Content) -> None:
+        """Compare what ListObjects says with the API server."""
+        async with watchcache.connect(self._stage.service.address, timeout="10s") as wc:
+            for name in _EXTENSIONS:
+                expected = _versions(_selected(content, "", name))
+                try:
+                    ext = await wc.extension(name)
+                    found = {}
+                    async for item in ext.list(page_size=7, view="key"):
+                        plural, _, group = item.resource.partition(".")
+                        key = Key(
+                            item.key.cluster, group, plural, item.key.namespace, item.key.name
+                        )
+                        found[key] = (item.uid, item.resource_version)
+                except watchcache.WatchCacheError as error:
+                    self._tally.blame(Harm.STUCK, f"{name} cannot be listed: {error!r}")
+                    continue
+                self._tally.objects_compared += len(expected)
+                if found != expected:
+                    self._tally.blame(Harm.LOST, f"a list of {name} is not what there is")
+
     async def _judge_histories(self, content: Content) -> None:
         truth, tally = self._stage.truth, self._tally
         states = list(truth.since(self._revision))
@@ -193,6 +216,11 @@ class Judge:
                 if not doubt and change.left_reason and change.left_reason not in _REASONS:
                     doubt = f"{change}: nothing gave a reason for that"
                 if doubt:
+                    self._tally.blame(Harm.UNTRUE, f"watch of {history.extension}: {doubt}")
+        if isinstance(history, BodyHistory):
+            for body in history.bodies:
+                self._tally.bodies_compared += 1
+                if doubt := body.doubt(self._stage.truth):
                     self._tally.blame(Harm.UNTRUE, f"watch of {history.extension}: {doubt}")
         return told
 

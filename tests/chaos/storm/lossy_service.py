@@ -16,10 +16,10 @@ _feed = EventStream.feed
 _numbers = itertools.count(1)
 
 
-def _feed_lossily(self: EventStream, data: bytes) -> list[WatchEvent]:
+def _feed_lossily(self: EventStream, chunk: bytes) -> list[WatchEvent]:
     return [
         event
-        for event in _feed(self, data)
+        for event in _feed(self, chunk)
         if not isinstance(event, Modified | Deleted) or next(_numbers) % _PASSED_OVER_EVERY
     ]
 

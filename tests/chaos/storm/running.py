@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
+from tests.chaos.storm.bodies import BodyRecorder
 from tests.chaos.storm.judge import Judge
 from tests.chaos.storm.schedule import NAMESPACES, FaultKind, Round, rounds
 from tests.chaos.storm.stage import HastyService, Stage, staged
@@ -16,7 +17,6 @@ from tests.chaos.storm.subscribers import Follower, MirrorKeeper, Subscriber
 from tests.chaos.storm.tally import Tally
 from tests.chaos.storm.troublemaker import Troublemaker
 from tests.chaos.storm.writers import Writers
-from tests.e2e.recording import Recorder
 
 __all__ = ["Plan", "run"]
 
@@ -52,7 +52,7 @@ async def run(
 ) -> Tally:
     """Run a storm, with its files in `folder`; return its account, which is kept in `tally`."""
     tally = tally or Tally()
-    recorder = Recorder()
+    recorder = BodyRecorder()
     with mock.patch("watchcache.extension.Watch", recorder.watch_type):
         async with staged(folder, tally.strike, service_type) as stage:
             subscribers = _subscribers(stage)

@@ -131,7 +131,10 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One change to one object: `put`, `delete`, or `replace`, which is both at once."""
+    """One change to one object: `put`, `delete`, or `replace`, which is both at once.
+
+    `value` is what the object is to hold, in brackets, by which it is found in whatever encoding.
+    """
 
     pause_seconds: float
     action: str
@@ -196,5 +199,5 @@ def _writes(chance: random.Random, faults: int) -> Iterator[Write]:
             action=chance.choices(("put", "delete", "replace"), (7, 2, 1))[0],
             name=f"{chance.randrange(_NAMES):02}",
             tier=chance.choice(("gold", "silver")),
-            value=f"{number} {'x' * chance.randrange(size)}",
+            value=f"[{number} {'x' * chance.randrange(size)}]",
         )

@@ -202,9 +202,14 @@ async def staged(
         clients = await stack.enter_async_context(Proxy("127.0.0.1", service.port))
         stage = Stage(control_plane, stage_api, truth, gateway, service, clients)
         await stage.prepare()
-        stack.callback(lambda: service.process is not None and service.kill())
+        stack.callback(_end, service)
         await asyncio.to_thread(service.start)
         yield stage
+
+
+def _end(service: HastyService) -> None:
+    if service.process is not None:
+        service.kill()
 
 
 def _kubeconfig_of(gateway: Gateway, original: Path, copy: Path) -> Path:

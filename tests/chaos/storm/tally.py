@@ -66,6 +66,7 @@ class Tally:
     #: Events of clients that were killed before a quiet moment: judged as far as they go.
     events_unfinished: int = 0
     objects_compared: int = 0
+    bodies_compared: int = 0
     resumed: int = 0
     resets: int = 0
     coalesced: int = 0
@@ -105,7 +106,8 @@ class Tally:
             f"{self.resets} resets, {self.coalesced} coalesced batches"
         )
         yield (
-            f"quiet moments {self.quiet_moments}, objects compared there {self.objects_compared}"
+            f"quiet moments {self.quiet_moments}, objects compared there {self.objects_compared}; "
+            f"bodies of events compared with etcd {self.bodies_compared}"
         )
         yield (
             f"states in etcd {self.states}, passed over by relists, restarts and the like "

@@ -26,8 +26,8 @@ _GRAVE = frozenset(
         FaultKind.SERVICE_STOP,
     }
 )
-_OVERLAPPING = 0.3
-_RETURN_SECONDS = 10.0
+_OVERLAPPING = 0.4
+_RETURN_SECONDS = 4.0
 _POLL_SECONDS = 0.05
 _CUT_ATTEMPTS = 60
 
@@ -64,7 +64,7 @@ class Troublemaker:
     async def _wait_for_return(self) -> None:
         """Wait a while for requests that can be struck."""
         deadline = asyncio.get_running_loop().time() + _RETURN_SECONDS
-        while self._stage.gateway.open_watches < self._stage.informers:
+        while self._stage.gateway.open_watches < self._stage.informers // 2:
             if asyncio.get_running_loop().time() > deadline:
                 return
             await asyncio.sleep(_POLL_SECONDS)

@@ -23,6 +23,7 @@ from tests.history_checker import Change, Key, Kind
 __all__ = ["State", "Truth", "key_of"]
 
 _UID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_VALUE = re.compile(rb"\[\d+ x*\]")
 _EVERYTHING = base64.b64encode(b"\0").decode()
 _MARK = base64.b64encode(b"storm-mark").decode()
 _RETRY_SECONDS = 0.1
@@ -63,7 +64,8 @@ class Truth:
         self.revision = 0
         self._compacted = 0
         self.states: dict[Key, list[State]] = defaultdict(list)
-        self._known: set[tuple[Key, str, str]] = set()
+        # What each state held.
+        self._values: dict[tuple[Key, str, str], str] = {}
         self.deleted_uids: set[str] = set()
 
     async def __aenter__(self) -> Self:
@@ -113,11 +115,15 @@ class Truth:
 
     def doubt(self, change: Change) -> str:
         """Say what of a change was never so; empty when all was."""
-        if (change.key, change.uid, change.resource_version) not in self._known:
+        if (change.key, change.uid, change.resource_version) not in self._values:
             return f"{change}: there never was such a state"
         if change.kind is Kind.DELETED and change.uid not in self.deleted_uids:
             return f"{change}: it was never deleted"
         return ""
+
+    def value(self, key: Key, uid: str, resource_version: str) -> str | None:
+        """Return what an object held in a state; None for a state that never was."""
+        return self._values.get((key, uid, resource_version))
 
     def since(self, revision: int) -> Iterator[tuple[Key, State]]:
         """Yield the states after a revision."""
@@ -165,14 +171,19 @@ class Truth:
     def _note(self, key: Key, revision: int, value: str | None) -> None:
         states = self.states[key]
         if value is None:
-            state = State(revision, states[-1].uid, is_end=True)
+            last = states[-1]
+            state = State(revision, last.uid, is_end=True)
             self.deleted_uids.add(state.uid)
+            held = self._values[key, last.uid, str(last.revision)]
         else:
-            found = _UID.search(base64.b64decode(value))
+            stored = base64.b64decode(value)
+            found = _UID.search(stored)
             assert found is not None, f"{key} has no uid"
             state = State(revision, found[0].decode(), is_end=False)
+            marked = _VALUE.search(stored)
+            held = marked[0].decode() if marked else ""
         states.append(state)
-        self._known.add((key, state.uid, str(revision)))
+        self._values[key, state.uid, str(revision)] = held
 
     async def _mark(self) -> int:
         """Write something, and return its revision: what was before is older."""
