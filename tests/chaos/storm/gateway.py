@@ -98,7 +98,7 @@ class Gateway:
                     exchange.freeze()
                     self._struck(fault)
             case FaultKind.TOKEN_EXPIRY:
-                self._expired.update(dict.fromkeys(self._tokens, fault))
+                self._expired = dict.fromkeys(self._tokens, fault) | self._expired
             case FaultKind.REORDER:
                 await self._reorder(fault)
             case FaultKind.DELAY if fault.variant == "open":

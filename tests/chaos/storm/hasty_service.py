@@ -14,7 +14,7 @@ from watchcache_server import cli
 from watchcache_server.informer.backoff import BackoffSettings
 from watchcache_server.informer.reflector_settings import ReflectorSettings
 
-__all__ = ["SERVICE_SETTINGS"]
+__all__ = ["FORGETFUL", "SERVICE_SETTINGS"]
 
 SERVICE_SETTINGS: dict[str, Any] = {
     "watch_timeout_seconds": 5,
@@ -24,10 +24,9 @@ SERVICE_SETTINGS: dict[str, Any] = {
     "forbidden_grace_seconds": 1.5,
     "drain_seconds": 1,
     "list_page_size": 7,
-    # So little that those who were away for seconds have to catch up or to begin anew.
-    "history_changes": 80,
-    "history_ends": 200,
 }
+#: So little history that those who were away for seconds have to catch up or to begin anew.
+FORGETFUL: dict[str, Any] = {"history_changes": 80, "history_ends": 200}
 
 _WAITS: dict[str, Any] = {
     "backoff": BackoffSettings(first_seconds=0.02, longest_seconds=0.5, reset_seconds=2.0),

@@ -39,7 +39,7 @@ class Plan:
         for each in rounds(self.seed, self.faults, self.faults_per_round):
             if self.only_rounds is None or each.number in self.only_rounds:
                 kept = tuple(fault for fault in each.faults if fault.kind not in self.without)
-                yield Round(each.number, kept, each.writes)
+                yield Round(each.number, kept, each.writes, each.is_mild)
 
 
 async def run(
@@ -63,6 +63,9 @@ async def run(
                 judge = Judge(stage, subscribers, recorder, writers, tally)
                 await judge.judge()
                 for todo in plan.rounds():
+                    if todo.is_mild:
+                        await stage.remember()
+                        await judge.judge()
                     began = time.monotonic()
                     await _rage(todo, stage, trouble, writers, tally)
                     raged = time.monotonic()
@@ -71,7 +74,8 @@ async def run(
                     say(
                         f"round {todo.number}: {len(todo.faults)} faults in {raged - began:.1f} s, "
                         f"equal after {ended - raged:.1f} s; {tally.drawn.total()} faults, "
-                        f"{tally.events_checked} events, {tally.harms.total()} broken promises"
+                        f"{tally.events_checked} events, {tally.states_demanded} states demanded, "
+                        f"{tally.harms.total()} broken promises"
                     )
                     if plan.stops_at_once and not tally.is_clean:
                         break

@@ -27,6 +27,8 @@ WRITERS = (
 _NAMES = 12
 _WRITES_PER_FAULT = 1.0
 _PAUSE_SECONDS = 0.08
+# A watch that breaks off again and again is itself a reason to list again.
+_MILD_PAUSE_SECONDS = 0.2
 # The first round has each kind at least once, where there is room. Every so many rounds there are
 # only faults that are no reason to pass a state over.
 _OPENING_ROUND = 0
@@ -81,7 +83,7 @@ _NATURES = {
     FaultKind.HALF_OPEN: _Nature(5, variants=("all", "one", "one", "one"), is_mild=True),
     FaultKind.CUT: _Nature(14, variants=("close", "reset", "end"), is_mild=True),
     FaultKind.DELAY: _Nature(8, (0.05, 3.0), ("open", "next", "next"), is_mild=True),
-    FaultKind.REORDER: _Nature(5, (0.1, 1.0), is_mild=True),
+    FaultKind.REORDER: _Nature(5, (0.8, 1.6), is_mild=True),
     FaultKind.EXPIRED: _Nature(9, variants=("answer", "event")),
     FaultKind.THROTTLED: _Nature(
         7, variants=("answer", "answer", "event", "retry-after"), is_mild=True
@@ -151,6 +153,8 @@ class Round:
     faults: tuple[Fault, ...]
     #: In the order of WRITERS.
     writes: tuple[tuple[Write, ...], ...]
+    #: Whether no fault in it is a reason to pass a state over.
+    is_mild: bool
 
 
 def rounds(seed: int, faults: int, faults_per_round: int) -> Iterator[Round]:
@@ -158,17 +162,18 @@ def rounds(seed: int, faults: int, faults_per_round: int) -> Iterator[Round]:
     for number in range(-(-faults // faults_per_round)):
         count = min(faults_per_round, faults - number * faults_per_round)
         chance = random.Random(f"faults {seed} {number}")
-        kinds = _kinds(chance, faults_per_round, number)
-        drawn = tuple(_fault(kind, chance) for kind in kinds)[:count]
+        is_mild = number % _MILD_EVERY == _MILD_EVERY - 1
+        pause_seconds = _MILD_PAUSE_SECONDS if is_mild else _PAUSE_SECONDS
+        kinds = _kinds(chance, faults_per_round, number, is_mild=is_mild)
+        drawn = tuple(_fault(kind, chance, pause_seconds) for kind in kinds)[:count]
         writes = tuple(
             tuple(_writes(random.Random(f"writes {seed} {number} {writer}"), faults_per_round))
             for writer in WRITERS
         )
-        yield Round(number, drawn, writes)
+        yield Round(number, drawn, writes, is_mild)
 
 
-def _kinds(chance: random.Random, count: int, number: int) -> list[FaultKind]:
-    is_mild = number % _MILD_EVERY == _MILD_EVERY - 1
+def _kinds(chance: random.Random, count: int, number: int, *, is_mild: bool) -> list[FaultKind]:
     kinds = [kind for kind in FaultKind if _NATURES[kind].is_mild or not is_mild]
     weights = [_NATURES[kind].weight for kind in kinds]
     first = kinds if number == _OPENING_ROUND and count >= len(kinds) else []
@@ -177,15 +182,15 @@ def _kinds(chance: random.Random, count: int, number: int) -> list[FaultKind]:
     return drawn
 
 
-def _fault(kind: FaultKind, chance: random.Random) -> Fault:
+def _fault(kind: FaultKind, chance: random.Random, pause_seconds: float) -> Fault:
     nature = _NATURES[kind]
     return Fault(
         kind=kind,
-        pause_seconds=chance.expovariate(1 / _PAUSE_SECONDS),
+        pause_seconds=chance.expovariate(1 / pause_seconds),
         seconds=chance.uniform(*nature.seconds),
         variant=chance.choice(nature.variants),
         target=chance.choice(_TARGETS),
-        after_bytes=int(10 ** chance.uniform(0.0, 3.8)),
+        after_bytes=int(10 ** chance.uniform(0.0, 3.4)),
         lot=chance.random(),
     )
 

@@ -143,6 +143,13 @@ class Stage:
                     pass
                 await asyncio.sleep(_POLL_SECONDS)
 
+    async def remember(self) -> None:
+        """Have the service keep a long history."""
+        if self.service.more_settings:
+            await asyncio.to_thread(self.service.stop)
+            self.service.more_settings = {}
+            await asyncio.to_thread(self.service.start)
+
     async def undefine(self) -> None:
         """Delete the CRD with all its widgets; return once it is gone."""
         await self._remove(f"{_DEFINITIONS}/widgets.{GROUP}")

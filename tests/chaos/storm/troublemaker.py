@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from tests.chaos.storm.hasty_service import FORGETFUL
 from tests.chaos.storm.schedule import Fault, FaultKind, Round
 from tests.chaos.storm.stage import Stage
 from tests.chaos.storm.subscribers import Subscriber
@@ -27,6 +28,8 @@ _GRAVE = frozenset(
     }
 )
 _OVERLAPPING = 0.4
+# The part of the restarts after which the service keeps little history.
+_FORGETFUL = 0.5
 _RETURN_SECONDS = 4.0
 _POLL_SECONDS = 0.05
 _CUT_ATTEMPTS = 60
@@ -154,6 +157,7 @@ class Troublemaker:
         await asyncio.to_thread(service.kill if is_kill else service.stop)
         self._struck(fault)
         await asyncio.sleep(fault.seconds)
+        service.more_settings = FORGETFUL if fault.lot < _FORGETFUL else {}
         await asyncio.to_thread(service.start)
 
     async def _trouble_clients(self, fault: Fault) -> None:
