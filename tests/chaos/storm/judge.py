@@ -127,13 +127,15 @@ class Judge:
         """Wait until every subscriber holds what the API server has."""
         deadline = time.monotonic() + _LIMIT_SECONDS
         late = list(self._subscribers)
-        while late and time.monotonic() < deadline:
+        while (late or not self._are_followed) and time.monotonic() < deadline:
             late = [
                 each
                 for each in late
                 if each.held != _versions(_selected(content, each.selector, each.extension))
             ]
             await asyncio.sleep(_POLL_SECONDS)
+        if not self._are_followed:
+            self._tally.blame(Harm.STUCK, "a subscriber has no stream that is synced")
         for each in late:
             expected = _versions(_selected(content, each.selector, each.extension))
             wrong = [
@@ -144,6 +146,14 @@ class Judge:
                 for key in sorted(wrong)[:5]
             )
             self._tally.blame(Harm.LOST, f"{each.name} differs in {len(wrong)} objects: {told}")
+
+    @property
+    def _are_followed(self) -> bool:
+        """Whether every subscriber is there, so that its history can be compared."""
+        open_ones = [each for each in self._recorder.histories if not each.is_over]
+        return len(open_ones) == len(self._subscribers) and all(
+            each.checker.is_synced for each in open_ones
+        )
 
     def _compare_bodies(self, content: Content) -> None:
         """Compare the mirrors with the API server, byte for byte as far as JSON goes."""
