@@ -1,4 +1,4 @@
-"""A small storm in each run of the tests; and a storm finds a service that loses what it is told.
+"""A small storm in each run of the tests; and storms that find what is wrong with a service.
 
 `make chaos FAULTS=10000` is the same in large.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.storm.defective_service import DEFECT
 from tests.chaos.storm.running import Plan, run
 from tests.chaos.storm.schedule import FaultKind
 from tests.chaos.storm.stage import HastyService
@@ -23,8 +24,8 @@ _FAULTS = 60
 _GRAVE = frozenset({FaultKind.SERVICE_KILL, FaultKind.SERVICE_RESTART, FaultKind.SERVER_KILL})
 
 
-class LossyService(HastyService):
-    module = "tests.chaos.storm.lossy_service"
+class DefectiveService(HastyService):
+    module = "tests.chaos.storm.defective_service"
 
 
 @pytest.fixture(autouse=True)
@@ -61,11 +62,17 @@ async def test_a_storm_loses_doubles_and_misorders_nothing(
 
 
 @pytest.mark.timeout(300)
-async def test_a_storm_finds_a_service_that_passes_over_events(tmp_path: Path) -> None:
-    """A service that passes over one event in five is caught, and the loss is called a loss."""
-    plan = Plan(seed=1, faults=10, faults_per_round=10, without=_GRAVE)
+@pytest.mark.parametrize(
+    ("defect", "harm"),
+    [("loses", Harm.LOST), ("doubles", Harm.DOUBLED), ("lies", Harm.UNTRUE)],
+)
+async def test_a_storm_finds_a_defect_and_calls_it_what_it_is(
+    defect: str, harm: Harm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that passes over an event in five, sends one twice or changes one is caught."""
+    monkeypatch.setenv(DEFECT, defect)
     # What is wrong stays wrong: the judge waits for it in vain.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tests.chaos.storm.judge._LIMIT_SECONDS", 5.0)
-        tally = await run(plan, tmp_path, lambda _: None, service_type=LossyService)
-    assert tally.harms[Harm.LOST], told(tally)
+    monkeypatch.setattr("tests.chaos.storm.judge._LIMIT_SECONDS", 5.0)
+    plan = Plan(seed=1, faults=10, faults_per_round=10, without=_GRAVE)
+    tally = await run(plan, tmp_path, lambda _: None, service_type=DefectiveService)
+    assert tally.harms[harm], told(tally)

@@ -20,8 +20,6 @@ from tests.chaos.storm.running import Plan, run
 from tests.chaos.storm.schedule import FaultKind
 from tests.chaos.storm.tally import Tally
 
-_SHOWN = 20
-
 
 def main() -> int:
     """Run a storm, print its account, and return 0 when no promise was broken."""
@@ -55,8 +53,6 @@ def main() -> int:
 def _report(
     tally: Tally, options: argparse.Namespace, seed: int, folder: Path, seconds: float
 ) -> None:
-    for finding in tally.findings[:_SHOWN]:
-        _say(finding)
     for line in tally.lines():
         _say(line)
     _say(f"{tally.drawn.total()} faults in {seconds:.0f} s, seed {seed}")

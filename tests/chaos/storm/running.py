@@ -62,6 +62,7 @@ async def run(
                 trouble = Troublemaker(stage, subscribers, tally.strike)
                 judge = Judge(stage, subscribers, recorder, writers, tally)
                 await judge.judge()
+                told = 0
                 for todo in plan.rounds():
                     if todo.is_mild:
                         await stage.remember()
@@ -71,6 +72,9 @@ async def run(
                     raged = time.monotonic()
                     await judge.judge()
                     ended = time.monotonic()
+                    for finding in tally.findings[told:]:
+                        say(finding)
+                    told = len(tally.findings)
                     say(
                         f"round {todo.number}: {len(todo.faults)} faults in {raged - began:.1f} s, "
                         f"equal after {ended - raged:.1f} s; {tally.drawn.total()} faults, "
