@@ -44,13 +44,13 @@ async def _lie(self: WatchStream, message: bytes) -> None:
     await _write(self, message.replace(b"xx]", b"xy]"))
 
 
-_DEFECTS = {
-    "loses": mock.patch.object(EventStream, "feed", _lose),
-    "doubles": mock.patch.object(WatchStream, "_write", _double),
-    "lies": mock.patch.object(WatchStream, "_write", _lie),
+_DEFECTS: dict[str, tuple[type, str, object]] = {
+    "loses": (EventStream, "feed", _lose),
+    "doubles": (WatchStream, "_write", _double),
+    "lies": (WatchStream, "_write", _lie),
 }
 
 
 if __name__ == "__main__":
-    with _DEFECTS[os.environ[DEFECT]]:
-        hasty_service.main()
+    mock.patch.object(*_DEFECTS[os.environ[DEFECT]]).start()
+    hasty_service.main()
