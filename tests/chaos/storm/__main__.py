@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from pathlib import Path
 # gRPC reads it when it is imported, and would tell of every cut too.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
-from tests.chaos.storm.running import Plan, run
+from tests.chaos.storm.running import FAULTS_PER_ROUND, Plan, run
 from tests.chaos.storm.schedule import FaultKind
 from tests.chaos.storm.tally import Tally
 
@@ -34,6 +35,9 @@ def main() -> int:
         stops_at_once=options.stop,
     )
     folder = options.folder or Path(tempfile.mkdtemp(prefix="watchcache-storm-"))
+    if options.folder is not None and folder.exists() and any(folder.iterdir()):
+        _say(f"folder {folder} is not empty; a storm needs one of its own")
+        return 2
     folder.mkdir(parents=True, exist_ok=True)
     _say(f"storm of {options.faults} faults, seed {seed}; files in {folder}")
     logging.disable(logging.CRITICAL)  # The clients' own log tells of every cut.
@@ -44,9 +48,13 @@ def main() -> int:
     tally = Tally()
     try:
         asyncio.run(run(plan, folder, _say, tally))
+    except KeyboardInterrupt:
+        return 130
     finally:
         # Also of a storm that is broken off by Ctrl-C or by a fault of its own.
         _report(tally, options, seed, folder, time.monotonic() - began)
+    if tally.is_clean and options.folder is None:
+        shutil.rmtree(folder, ignore_errors=True)
     return 0 if tally.is_clean else 1
 
 
@@ -57,8 +65,10 @@ def _report(
         _say(line)
     _say(f"{tally.drawn.total()} faults in {seconds:.0f} s, seed {seed}")
     if not tally.is_clean:
+        per_round = options.per_round
+        arguments = "" if per_round == FAULTS_PER_ROUND else f" ARGS='--per-round {per_round}'"
         _say(
-            f"broken; to repeat: make chaos FAULTS={options.faults} SEED={seed} "
+            f"broken; to repeat: make chaos FAULTS={options.faults} SEED={seed}{arguments} "
             f"(the files of this run are in {folder})"
         )
 
@@ -67,7 +77,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.storm", description=__doc__)
     parser.add_argument("--faults", type=int, default=1000, help="how many faults")
     parser.add_argument("--seed", type=int, help="the seed; one is drawn and printed without it")
-    parser.add_argument("--per-round", type=int, default=200, help="faults before a quiet moment")
+    parser.add_argument(
+        "--per-round", type=int, default=FAULTS_PER_ROUND, help="faults before a quiet moment"
+    )
     parser.add_argument("--rounds", type=_range, help="only these rounds of it: 3, or 3-5")
     parser.add_argument(
         "--without", action="append", default=[], help="a kind of fault to leave out"

@@ -43,9 +43,21 @@ class Body(NamedTuple):
 class BodyHistory(History):
     """What one subscriber was sent, with the bodies since the last time they were taken."""
 
+    bytes_received = 0
+    #: How often it went on, without a snapshot, with another life of its extension.
+    resumed_over_restarts = 0
+    _extension_uid = ""
+
     def take(self, response: service_pb2.WatchResponse) -> None:
         """Take a message in."""
         super().take(response)
+        self.bytes_received += response.ByteSize()
+        if response.HasField("started"):
+            started = response.started
+            is_resumed = started.mode == service_pb2.START_MODE_RESUMED
+            is_another = started.extension_uid != self._extension_uid
+            self.resumed_over_restarts += is_resumed and is_another
+            self._extension_uid = started.extension_uid
         for event in response.batch.events:
             body = body_of_event(event)
             if body is not None:
@@ -61,6 +73,7 @@ class BodyHistory(History):
         """Drop what was judged."""
         super().forget()
         self.bodies.clear()
+        self.bytes_received = self.resumed_over_restarts = 0
 
 
 class BodyRecorder(Recorder):

@@ -228,6 +228,8 @@ class Judge:
                 if doubt:
                     self._tally.blame(Harm.UNTRUE, f"watch of {history.extension}: {doubt}")
         if isinstance(history, BodyHistory):
+            self._tally.bytes_received += history.bytes_received
+            self._tally.resumed_over_restarts += history.resumed_over_restarts
             for body in history.bodies:
                 self._tally.bodies_compared += 1
                 if doubt := body.doubt(self._stage.truth):

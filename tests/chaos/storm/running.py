@@ -18,7 +18,10 @@ from tests.chaos.storm.tally import Tally
 from tests.chaos.storm.troublemaker import Troublemaker
 from tests.chaos.storm.writers import Writers
 
-__all__ = ["Plan", "run"]
+__all__ = ["FAULTS_PER_ROUND", "Plan", "run"]
+
+#: A quiet moment comes after so many.
+FAULTS_PER_ROUND = 200
 
 _ALL, _GOLD = f"{NAMESPACES[0]}/storm", f"{NAMESPACES[0]}/gold"
 
@@ -29,7 +32,7 @@ class Plan:
 
     seed: int
     faults: int
-    faults_per_round: int = 200
+    faults_per_round: int = FAULTS_PER_ROUND
     only_rounds: range | None = None
     without: frozenset[FaultKind] = frozenset()
     stops_at_once: bool = False

@@ -67,7 +67,9 @@ class Tally:
     events_unfinished: int = 0
     objects_compared: int = 0
     bodies_compared: int = 0
+    bytes_received: int = 0
     resumed: int = 0
+    resumed_over_restarts: int = 0
     resets: int = 0
     coalesced: int = 0
     states: int = 0
@@ -102,8 +104,9 @@ class Tally:
         yield f"  {'all':40} {self.drawn.total():7} {total:7}"
         yield (
             f"events checked {self.events_checked} (and {self.events_unfinished} of clients that "
-            f"were killed before a comparison), over {self.resumed} resumed streams and "
-            f"{self.resets} resets, {self.coalesced} coalesced batches"
+            f"were killed before a comparison), over {self.resumed} resumed streams "
+            f"({self.resumed_over_restarts} over a restart) and {self.resets} resets, "
+            f"{self.coalesced} coalesced batches; {self.bytes_received / 1e6:.1f} MB received"
         )
         yield (
             f"quiet moments {self.quiet_moments}, objects compared there {self.objects_compared}; "
