@@ -11,22 +11,20 @@ import aiohttp
 
 import watchcache
 from tests.chaos.storm.bodies import BodyHistory
-from tests.chaos.storm.schedule import NAMESPACES, WRITERS
+from tests.chaos.storm.schedule import NAMESPACES, WRITERS, FaultKind
 from tests.chaos.storm.stage import Stage
 from tests.chaos.storm.subscribers import MirrorKeeper, Subscriber
 from tests.chaos.storm.tally import Harm, Tally, harm_of
 from tests.chaos.storm.truth import State
 from tests.chaos.storm.writers import GROUP, Writers, collection
 from tests.e2e.recording import History, Recorder
-from tests.history_checker import Batch, Key, Reset, Started
+from tests.history_checker import Batch, Change, Key, Reset, Started
 
 __all__ = ["Judge"]
 
 _LIMIT_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 _SHOWN_CHARACTERS = 3000
-# What a subscriber may be told of the end of an object without its deletion.
-_REASONS = {"LEFT_REASON_SELECTION", "LEFT_REASON_RIGHTS_REVOKED", "LEFT_REASON_KIND_GONE"}
 _EXTENSIONS = (f"{NAMESPACES[0]}/storm", f"{NAMESPACES[0]}/gold")
 
 Content = Mapping[Key, dict[str, Any]]
@@ -223,7 +221,7 @@ class Judge:
             for change in record.changes:
                 told.add((change.key, change.uid, change.resource_version))
                 doubt = self._stage.truth.doubt(change)
-                if not doubt and change.left_reason and change.left_reason not in _REASONS:
+                if not doubt and change.left_reason and not self._may_leave(history, change):
                     doubt = f"{change}: nothing gave a reason for that"
                 if doubt:
                     self._tally.blame(Harm.UNTRUE, f"watch of {history.extension}: {doubt}")
@@ -235,6 +233,17 @@ class Judge:
                 if doubt := body.doubt(self._stage.truth):
                     self._tally.blame(Harm.UNTRUE, f"watch of {history.extension}: {doubt}")
         return told
+
+    def _may_leave(self, history: History, change: Change) -> bool:
+        """Tell whether there was such a reason for an object to leave a subscriber's view."""
+        match change.left_reason:
+            case "LEFT_REASON_SELECTION":
+                return bool(history.label_selector) or history.extension == _EXTENSIONS[1]
+            case "LEFT_REASON_KIND_GONE":
+                return change.key.group == GROUP and self._tally.struck(FaultKind.DEFINITION) > 0
+            case "LEFT_REASON_RIGHTS_REVOKED":
+                return self._tally.struck(FaultKind.RIGHTS) > 0
+        return False
 
     def _check_complete(
         self,

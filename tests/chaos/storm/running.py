@@ -111,5 +111,6 @@ def _subscribers(stage: Stage) -> list[Subscriber]:
         MirrorKeeper("the mirror of a selecting informer", address, _GOLD, golden),
         Follower("the follower", address, _ALL, everything),
         Follower("the follower of keys", address, _ALL, everything, view="key"),
+        Follower("the follower of a selecting informer", address, _GOLD, golden),
         Follower("the follower of silver", address, _ALL, everything, label_selector="tier=silver"),
     ]
