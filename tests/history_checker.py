@@ -94,10 +94,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A stream begins. Revisions are those of the extension with this uid."""
+    """A stream begins."""
 
     is_resumed: bool
-    extension_uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +239,6 @@ class HistoryChecker:
         # What a plain receiver holds.
         self._applied = dict(self._state.held)
         self._position = 0
-        self._extension_uid = ""
         self._is_open = False
         self._is_snapshot = False
         self._is_synced = False
@@ -348,8 +346,6 @@ class HistoryChecker:
             self._note(Rule.OPENING, "Started came within a stream")
         self._is_open = True
         self._is_synced = self._is_draining = False
-        is_same_extension = record.extension_uid == self._extension_uid
-        self._extension_uid = record.extension_uid
         if not record.is_resumed:
             self._begin_snapshot()
             return
@@ -358,10 +354,6 @@ class HistoryChecker:
             self._note(Rule.RESUMABLE, "a stream was resumed, though no token had come")
         else:
             self._go_back(self._undo)
-        if not is_same_extension:
-            # Another life of the extension, such as after a restart: it counts anew.
-            self._state.revisions.clear()
-            self._state.last_revision = 0
 
     def _begin_snapshot(self) -> None:
         self._is_snapshot = True
@@ -520,9 +512,8 @@ def records_of(
     """
     match response.WhichOneof("response"):
         case "started":
-            started = response.started
-            is_resumed = started.mode == service_pb2.START_MODE_RESUMED
-            yield Started(is_resumed, started.extension_uid)
+            mode = response.started.mode
+            yield Started(is_resumed=mode == service_pb2.START_MODE_RESUMED)
         case "batch":
             batch = response.batch
             changes = tuple(_change(event, reads_labels=reads_labels) for event in batch.events)

@@ -185,18 +185,6 @@ HELD = change("ADDED", 1)
             id="a source that is loaded late",
         ),
         pytest.param(
-            [
-                Started(is_resumed=False, extension_uid="life-1"),
-                batch(HELD, change("ADDED", 40, "uid-2", key=DB), has_token=False),
-                Synced(),
-                Disconnected(),
-                Started(is_resumed=True, extension_uid="life-2"),
-                batch(change("MODIFIED", 1, version="2"), change("DELETED", 2, "uid-2", key=DB)),
-                Synced(),
-            ],
-            id="resumed over a restart that counts anew",
-        ),
-        pytest.param(
             [*snapshot(HELD), batch(change("MODIFIED", 2, version="opaque"))],
             id="versions without order",
         ),
@@ -315,18 +303,6 @@ BAD = [
         ],
         Rule.REVISIONS,
         id="revisions of two objects out of order",
-    ),
-    pytest.param(
-        [
-            Started(is_resumed=False, extension_uid="life-1"),
-            batch(change("ADDED", 40), has_token=False),
-            Synced(),
-            Disconnected(),
-            Started(is_resumed=True, extension_uid="life-1"),
-            batch(change("MODIFIED", 1, version="2")),
-        ],
-        Rule.REVISIONS,
-        id="counted anew in one life of the extension",
     ),
     pytest.param(
         [*snapshot(HELD), batch(change("LEFT", 3), change("ADDED", 2, version="2"))],
@@ -580,10 +556,8 @@ def test_messages_of_the_wire_are_read() -> None:
         Synced(),
         Draining(),
     ]
-    resumed = service_pb2.Started(mode=service_pb2.START_MODE_RESUMED, extension_uid="life")
-    assert list(records_of(service_pb2.WatchResponse(started=resumed))) == [
-        Started(is_resumed=True, extension_uid="life")
-    ]
+    resumed = service_pb2.Started(mode=service_pb2.START_MODE_RESUMED)
+    assert list(records_of(service_pb2.WatchResponse(started=resumed))) == [RESUMED]
 
 
 @pytest.mark.parametrize(
