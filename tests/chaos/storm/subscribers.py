@@ -59,10 +59,10 @@ class Subscriber:
                     ext = await self._register(wc)
                     self.lives += 1
                     await self._live(ext)
-            except (watchcache.UnavailableError, watchcache.DeadlineExceededError):
-                await asyncio.sleep(_AGAIN_SECONDS)
             except watchcache.WatchCacheError as error:
-                self.failures.append(f"{self.name} ended: {error!r}")
+                # Also a registration fails while the service is away; a watch goes on by itself.
+                if not error.is_retriable:
+                    self.failures.append(f"{self.name} ended: {error!r}")
                 await asyncio.sleep(_AGAIN_SECONDS)
             await asyncio.sleep(self._pause_seconds)
             self._pause_seconds = 0.0
