@@ -23,7 +23,10 @@ PROTO_PIP := PIP_NO_INPUT=1 PIP_DISABLE_PIP_VERSION_CHECK=1 $(PROTO_VENV)/bin/py
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python; do \
 	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
 
-.PHONY: help setup demo run test lint types proto bench controlplane lock clean
+# How many faults `make chaos` makes; SEED=... draws the same ones again.
+FAULTS ?= 1000
+
+.PHONY: help setup demo run test chaos lint types proto bench controlplane lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +55,9 @@ run: setup ## serve against the clusters of the current kubeconfig
 
 test: setup ## run every test and check the coverage of each file; ARGS=... is passed to pytest
 	$(BIN)/python -m pytest -n 2 --dist loadfile -ra --cov --cov-report= -p tools.coverage_bounds $(ARGS)
+
+chaos: setup controlplane ## let FAULTS=1000 faults rage over a real control plane and its writers; SEED=... repeats a run
+	@$(BIN)/python -m tests.chaos.storm --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 lint: setup $(PROTO_STAMP) ## check style, imports, the contract, generated code and locks
 	$(BIN)/ruff check

@@ -267,6 +267,11 @@ class HistoryChecker:
         return self._state.held
 
     @property
+    def position(self) -> int:
+        """The number of the newest record; a call of `finish` counts as one."""
+        return self._position
+
+    @property
     def is_complete(self) -> bool:
         """Whether a subscriber has a whole state, rather than a snapshot under way."""
         return self._is_open and not self._is_snapshot

@@ -12,9 +12,17 @@ from typing import Self
 
 import yaml
 
-__all__ = ["Proxy", "kubeconfig_through"]
+__all__ = ["Proxy", "kubeconfig_through", "reset"]
 
 _CHUNK_BYTES = 64 * 1024
+
+
+def reset(writer: asyncio.StreamWriter) -> None:
+    """End a connection with a TCP reset, in the middle of whatever is sent."""
+    sock = writer.get_extra_info("socket")
+    if sock is not None and sock.fileno() >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
 
 
 class _Line:
@@ -27,11 +35,7 @@ class _Line:
     def reset(self) -> None:
         """End both halves with a TCP reset, in the middle of whatever is sent."""
         for writer in self._writers:
-            sock = writer.get_extra_info("socket")
-            if sock is not None and sock.fileno() >= 0:
-                linger = struct.pack("ii", 1, 0)
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-            writer.transport.abort()
+            reset(writer)
         self.flowing.set()
 
     async def close(self) -> None:

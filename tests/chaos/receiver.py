@@ -25,8 +25,11 @@ class Receiver:
         self.lives += 1
         self._incoming = None
         async with ext.watch(resume_token=self.token, **options) as watch:
-            async for message in watch:
-                self._take(message)
+            try:
+                async for message in watch:
+                    self._take(message)
+            finally:
+                # Also a message that is not yielded can have brought a token.
                 self.token = watch.resume_token
 
     def _take(self, message: watchcache.Message[dict[str, Any]]) -> None:

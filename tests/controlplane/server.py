@@ -90,6 +90,11 @@ class ControlPlane:
         return f"https://127.0.0.1:{self._port_numbers()[0]}"
 
     @property
+    def etcd_url(self) -> str:
+        """Return the address of etcd for its clients, `http://127.0.0.1:PORT`."""
+        return f"http://127.0.0.1:{self._port_numbers()[1]}"
+
+    @property
     def ca_file(self) -> Path:
         """Return the file of the CA that signed the server's certificate."""
         return self.credentials.ca_file
@@ -182,13 +187,21 @@ class ControlPlane:
             else:
                 return
 
-    def pause(self) -> None:
-        """Freeze the API server (SIGSTOP): connections stay open, nothing answers."""
-        self._processes["kube-apiserver"].pause()
+    def pause(self, program: str = "kube-apiserver") -> None:
+        """Freeze the API server, or etcd (SIGSTOP): connections stay open, nothing answers."""
+        self._processes[program].pause()
 
-    def resume(self) -> None:
-        """Let a paused API server go on."""
-        self._processes["kube-apiserver"].resume()
+    def resume(self, program: str = "kube-apiserver") -> None:
+        """Let what was paused go on."""
+        self._processes[program].resume()
+
+    def kill_etcd(self) -> None:
+        """End etcd by SIGKILL; the API server goes on without it, and the data stay."""
+        self._end("etcd", ServerProcess.kill)
+
+    def start_etcd(self) -> None:
+        """Start etcd after `kill_etcd`; return when it is ready."""
+        self._launch_etcd()
 
     def run_controllers(self, *names: str) -> None:
         """Have kube-controller-manager run these controllers too; return when it is up."""

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,6 +23,14 @@ _LIMIT_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 
 
+def _flags_of(settings: Mapping[str, object]) -> list[str]:
+    return [
+        part
+        for name, value in settings.items()
+        for part in (f"--{name.replace('_', '-')}", str(value))
+    ]
+
+
 def free_port() -> int:
     """Return a port that was free a moment ago."""
     with socket.socket() as probe:
@@ -31,6 +40,9 @@ def free_port() -> int:
 
 class ServiceProcess:
     """One service on a port of its own, which it keeps over restarts. Its methods block."""
+
+    #: The module that is run.
+    module = "watchcache_server.cli"
 
     def __init__(self, kubeconfigs: list[str], log: Path, **settings: object) -> None:
         self.port = free_port()
@@ -43,8 +55,9 @@ class ServiceProcess:
         ]
         for kubeconfig in kubeconfigs:
             self._flags += ["--kubeconfig", kubeconfig]
-        for name, value in settings.items():
-            self._flags += [f"--{name.replace('_', '-')}", str(value)]
+        self._flags += _flags_of(settings)
+        #: Further settings, from the next start on.
+        self.more_settings: dict[str, object] = {}
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -62,7 +75,14 @@ class ServiceProcess:
         """Start it and wait until it serves."""
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "watchcache_server.cli", "serve", *self._flags],
+                [
+                    sys.executable,
+                    "-m",
+                    self.module,
+                    "serve",
+                    *self._flags,
+                    *_flags_of(self.more_settings),
+                ],
                 stdout=output,
                 stderr=output,
             )

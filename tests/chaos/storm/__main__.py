@@ -1,0 +1,102 @@
+"""The command: `python -m tests.chaos.storm --faults 10000 --seed 7`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+# gRPC reads it when it is imported, and would tell of every cut too.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+from tests.chaos.storm.running import FAULTS_PER_ROUND, Plan, run
+from tests.chaos.storm.schedule import FaultKind
+from tests.chaos.storm.tally import Tally
+
+
+def main() -> int:
+    """Run a storm, print its account, and return 0 when no promise was broken."""
+    options = _options()
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
+    plan = Plan(
+        seed=seed,
+        faults=options.faults,
+        faults_per_round=options.per_round,
+        only_rounds=options.rounds,
+        without=frozenset(FaultKind[name.upper()] for name in options.without),
+        stops_at_once=options.stop,
+    )
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="watchcache-storm-"))
+    if options.folder is not None and folder.exists() and any(folder.iterdir()):
+        _say(f"folder {folder} is not empty; a storm needs one of its own")
+        return 2
+    folder.mkdir(parents=True, exist_ok=True)
+    _say(f"storm of {options.faults} faults, seed {seed}; files in {folder}")
+    logging.disable(logging.CRITICAL)  # The clients' own log tells of every cut.
+    # Also where it was started in the background, with Ctrl-C ignored: all that it started ends.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    began = time.monotonic()
+    tally = Tally()
+    try:
+        asyncio.run(run(plan, folder, _say, tally))
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        # Also of a storm that is broken off by Ctrl-C or by a fault of its own.
+        _report(tally, options, seed, folder, time.monotonic() - began)
+    if tally.is_clean and options.folder is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0 if tally.is_clean else 1
+
+
+def _report(
+    tally: Tally, options: argparse.Namespace, seed: int, folder: Path, seconds: float
+) -> None:
+    for line in tally.lines():
+        _say(line)
+    _say(f"{tally.drawn.total()} faults in {seconds:.0f} s, seed {seed}")
+    if not tally.is_clean:
+        per_round = options.per_round
+        arguments = "" if per_round == FAULTS_PER_ROUND else f" ARGS='--per-round {per_round}'"
+        _say(
+            f"broken; to repeat: make chaos FAULTS={options.faults} SEED={seed}{arguments} "
+            f"(the files of this run are in {folder})"
+        )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.storm", description=__doc__)
+    parser.add_argument("--faults", type=int, default=1000, help="how many faults")
+    parser.add_argument("--seed", type=int, help="the seed; one is drawn and printed without it")
+    parser.add_argument(
+        "--per-round", type=int, default=FAULTS_PER_ROUND, help="faults before a quiet moment"
+    )
+    parser.add_argument("--rounds", type=_range, help="only these rounds of it: 3, or 3-5")
+    parser.add_argument(
+        "--without", action="append", default=[], help="a kind of fault to leave out"
+    )
+    parser.add_argument("--stop", action="store_true", help="end with the first broken promise")
+    parser.add_argument("--folder", type=Path, help="where logs and data go")
+    return parser.parse_args()
+
+
+def _range(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 (the command's output)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Runs a storm: round after round of faults and writes, each followed by a quiet moment."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from tests.chaos.storm.bodies import BodyRecorder
+from tests.chaos.storm.judge import Judge
+from tests.chaos.storm.schedule import NAMESPACES, FaultKind, Round, rounds
+from tests.chaos.storm.stage import HastyService, Stage, staged
+from tests.chaos.storm.subscribers import Follower, MirrorKeeper, Subscriber
+from tests.chaos.storm.tally import Tally
+from tests.chaos.storm.troublemaker import Troublemaker
+from tests.chaos.storm.writers import Writers
+
+__all__ = ["FAULTS_PER_ROUND", "Plan", "run"]
+
+#: A quiet moment comes after so many.
+FAULTS_PER_ROUND = 200
+
+_ALL, _GOLD = f"{NAMESPACES[0]}/storm", f"{NAMESPACES[0]}/gold"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which storm: `only_rounds` leaves out the others, `without` leaves out kinds of faults."""
+
+    seed: int
+    faults: int
+    faults_per_round: int = FAULTS_PER_ROUND
+    only_rounds: range | None = None
+    without: frozenset[FaultKind] = frozenset()
+    stops_at_once: bool = False
+
+    def rounds(self) -> Iterator[Round]:
+        """Yield the rounds that are to be run."""
+        for each in rounds(self.seed, self.faults, self.faults_per_round):
+            if self.only_rounds is None or each.number in self.only_rounds:
+                kept = tuple(fault for fault in each.faults if fault.kind not in self.without)
+                yield Round(each.number, kept, each.writes, each.is_mild)
+
+
+async def run(
+    plan: Plan,
+    folder: Path,
+    say: Callable[[str], None],
+    tally: Tally | None = None,
+    *,
+    service_type: type[HastyService] = HastyService,
+) -> Tally:
+    """Run a storm, with its files in `folder`; return its account, which is kept in `tally`."""
+    tally = tally or Tally()
+    recorder = BodyRecorder()
+    with mock.patch("watchcache.extension.Watch", recorder.watch_type):
+        async with staged(folder, tally.strike, service_type) as stage:
+            subscribers = _subscribers(stage)
+            async with asyncio.TaskGroup() as group:
+                lives = [group.create_task(each.run()) for each in subscribers]
+                writers = Writers(stage.api)
+                trouble = Troublemaker(stage, subscribers, tally.strike)
+                judge = Judge(stage, subscribers, recorder, writers, tally)
+                await judge.judge()
+                told = 0
+                for todo in plan.rounds():
+                    if todo.is_mild:
+                        await stage.remember()
+                        await judge.judge()
+                    began = time.monotonic()
+                    await _rage(todo, stage, trouble, writers, tally)
+                    raged = time.monotonic()
+                    await judge.judge()
+                    ended = time.monotonic()
+                    for finding in tally.findings[told:]:
+                        say(finding)
+                    told = len(tally.findings)
+                    say(
+                        f"round {todo.number}: {len(todo.faults)} faults in {raged - began:.1f} s, "
+                        f"equal after {ended - raged:.1f} s; {tally.drawn.total()} faults, "
+                        f"{tally.events_checked} events, {tally.states_demanded} states demanded, "
+                        f"{tally.harms.total()} broken promises"
+                    )
+                    if plan.stops_at_once and not tally.is_clean:
+                        break
+                for life in lives:
+                    life.cancel()
+    return tally
+
+
+async def _rage(
+    todo: Round, stage: Stage, trouble: Troublemaker, writers: Writers, tally: Tally
+) -> None:
+    """Have the faults and the writes of a round happen, and all faults be over."""
+    tally.drawn.update(fault.kind for fault in todo.faults)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(trouble.make(todo))
+        group.create_task(writers.write(todo))
+    stage.gateway.forget()
+
+
+def _subscribers(stage: Stage) -> list[Subscriber]:
+    address = stage.clients.address
+    everything, golden = stage.register, stage.register_gold
+    return [
+        MirrorKeeper("the mirror", address, _ALL, everything),
+        MirrorKeeper("the mirror of gold", address, _ALL, everything, label_selector="tier=gold"),
+        MirrorKeeper("the mirror of a selecting informer", address, _GOLD, golden),
+        Follower("the follower", address, _ALL, everything),
+        Follower("the follower of keys", address, _ALL, everything, view="key"),
+        Follower("the follower of a selecting informer", address, _GOLD, golden),
+        Follower("the follower of silver", address, _ALL, everything, label_selector="tier=silver"),
+    ]
