@@ -256,9 +256,10 @@ class HistoryChecker:
         self._is_synced = False
         self._is_draining = False
         self._is_coalesced = False
-        self._extension_uid = ""
-        # Up to Synced: resumed after a restart, when what was told last may be told once more, or
-        # told the difference to what is held.
+        # The life of the extension that the stream is of, and that of the newest token.
+        self._extension_uid = self._token_uid = ""
+        # Up to the next token: resumed after a restart, when what was told last may be told once
+        # more, or told the difference to what is held.
         self._is_restarted = self._is_differing = False
 
     @property
@@ -347,7 +348,6 @@ class HistoryChecker:
                 self._let_go(record)
             case Synced():
                 self._end_snapshot()
-                self._is_restarted = self._is_differing = False
                 self._take_token(record)
             case Bookmark():
                 self._take_token(record)
@@ -365,8 +365,8 @@ class HistoryChecker:
             self._note(Rule.OPENING, "Started came within a stream")
         self._is_open = True
         self._is_synced = self._is_draining = False
-        self._is_restarted = record.extension_uid != self._extension_uid
         self._extension_uid = record.extension_uid
+        self._is_restarted = record.is_resumed and record.extension_uid != self._token_uid
         self._is_differing = record.is_difference
         if self._is_restarted:
             self._state.revisions.clear()
@@ -428,6 +428,10 @@ class HistoryChecker:
             if self._is_snapshot:
                 self._note(Rule.TOKEN, f"{name} has a token within a snapshot")
             self._undo = []
+            self._token_uid = self._extension_uid
+            self._is_restarted = self._is_differing = False
+        elif self._is_restarted or self._is_differing:
+            pass  # It is open what was missed.
         elif not self._is_snapshot and not isinstance(record, Batch):
             # A batch has none while a source that synced late is walked.
             self._note(Rule.TOKEN, f"{name} has no token, though all was delivered")
@@ -459,7 +463,7 @@ class HistoryChecker:
             state.deleted.add(change.uid)
         if not is_end:
             state.held[key] = _Held(change.uid, change.resource_version)
-        elif held is not None:
+        elif held is not None and (held.uid == change.uid or not self._is_coalesced):
             del state.held[key]
         if self._is_snapshot:
             return  # A receiver puts a snapshot in the place of what it holds once it is complete.
@@ -469,35 +473,46 @@ class HistoryChecker:
             del self._applied[key]
 
     def _check(self, change: Change, held: _Held | None) -> None:
-        state, key = self._state, change.key
-        what = f"{change.kind.value} of {key} (uid {change.uid}, rv {change.resource_version})"
+        what = (
+            f"{change.kind.value} of {change.key} (uid {change.uid}, rv {change.resource_version})"
+        )
         if (change.kind is Kind.LEFT) != bool(change.left_reason):
             self._note(Rule.REASON, f"{what} has reason {change.left_reason!r}")
         if self._matches is not None and change.labels is not None:
             self._check_selected(change, what, is_matching=self._matches(change.labels))
         if change.kind is Kind.ADDED:
-            if held is not None and self._is_coalesced and held.uid == change.uid:
-                self._check_newer(change, held, what)
-            elif held is not None and self._is_differing:
-                # It has taken the place of the other, whose end is told by its id.
-                state.deleted.add(held.uid)
-            elif held is not None:
-                rule = Rule.UNIQUE if held.uid == change.uid else Rule.IDENTITY
-                self._note(rule, f"{what} came while {held.uid} was held")
-            if change.uid in state.deleted:
-                self._note(Rule.DELETED_ONCE, f"{what} came after its DELETED")
-        elif held is None and self._may_be_unknown(change):
-            pass
+            self._check_addition(change, held, what)
         elif held is None:
-            rule = Rule.UNIQUE if change.uid in state.deleted else Rule.KNOWN
-            self._note(rule, f"{what} came though it was not held")
+            self._check_unheld(change, what)
         elif held.uid != change.uid:
-            self._note(Rule.IDENTITY, f"{what} came while {held.uid} was held")
+            if change.kind is Kind.MODIFIED or not self._is_coalesced:
+                self._note(Rule.IDENTITY, f"{what} came while {held.uid} was held")
         elif change.kind is Kind.MODIFIED:
             self._check_newer(change, held, what)
-        if self._is_restarted or self._is_differing:
-            return  # Objects are told as they are found, not changes in their order.
-        if change.revision <= state.revisions.get(key, 0):
+        if not (self._is_restarted or self._is_differing):
+            # Otherwise objects are told as they are found, not changes in their order.
+            self._check_revision(change, what)
+
+    def _check_addition(self, change: Change, held: _Held | None, what: str) -> None:
+        if held is not None and self._is_coalesced and held.uid == change.uid:
+            self._check_newer(change, held, what)
+        elif held is not None and self._is_differing:
+            # It has taken the place of the other, whose end is told by its id.
+            self._state.deleted.add(held.uid)
+        elif held is not None:
+            rule = Rule.UNIQUE if held.uid == change.uid else Rule.IDENTITY
+            self._note(rule, f"{what} came while {held.uid} was held")
+        if change.uid in self._state.deleted:
+            self._note(Rule.DELETED_ONCE, f"{what} came after its DELETED")
+
+    def _check_unheld(self, change: Change, what: str) -> None:
+        if not self._may_be_unknown(change):
+            rule = Rule.UNIQUE if change.uid in self._state.deleted else Rule.KNOWN
+            self._note(rule, f"{what} came though it was not held")
+
+    def _check_revision(self, change: Change, what: str) -> None:
+        state = self._state
+        if change.revision <= state.revisions.get(change.key, 0):
             self._note(Rule.REVISIONS, f"{what} has revision {change.revision}, as one before it")
         elif change.kind is not Kind.ADDED and change.revision <= state.last_revision:
             # A source that is loaded late brings its objects with the revisions that they have.

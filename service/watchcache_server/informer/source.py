@@ -39,6 +39,7 @@ from watchcache_server.model.states import EventKind, LeftReason
 __all__ = ["Effect", "Source", "Unverified"]
 
 _MOST_POSITIONS: Final = 64
+_MOST_DEAD: Final = 65_536
 
 _Key = tuple[str, str]
 
@@ -97,9 +98,9 @@ class Source:
         self._doubts: dict[_Key, _Doubt] = {}
         # Objects that are newer here than the stream, which will come to them.
         self._ahead: dict[_Key, Entry] = {}
-        # Objects that another source told as DELETED, to which this one's stream may have yet to
-        # come.
-        self._dead: set[str] = set()
+        # Objects that were told as DELETED by another source, or since a GET found none, to which
+        # the stream may have yet to come. The oldest are let go in time: it has passed them.
+        self._dead: dict[str, None] = {}
         #: What lists have shown that the stream has yet to come to.
         self.floors = Floors()
         self._training = Training()
@@ -241,7 +242,7 @@ class Source:
                 continue
             live = self.table.get(item.namespace, item.name)
             if isinstance(delta, Remove):
-                self._dead.discard(item.uid)
+                self._dead.pop(item.uid, None)
                 if live is not None:
                     effects.extend(self._remove(item, live))
             elif item.uid in self._dead:
@@ -325,6 +326,9 @@ class Source:
         doubt = self._doubts.get((subject.namespace, subject.name))
         if doubt is None or doubt.entry.uid != subject.uid:
             return []
+        if is_deleted:
+            # The answer may be ahead of the stream.
+            self.bury(doubt.entry)
         return [
             self._drop(
                 doubt.entry,
@@ -460,8 +464,10 @@ class Source:
         self._ahead.pop(key, None)
 
     def bury(self, entry: Entry) -> None:
-        """Take that another source told this object as DELETED: it never comes back."""
-        self._dead.add(entry.uid)
+        """Take that this object is told as DELETED ahead of the stream: it never comes back."""
+        self._dead[entry.uid] = None
+        if len(self._dead) > _MOST_DEAD:
+            del self._dead[next(iter(self._dead))]
         if self._staged is not None:
             staged = self._staged.table.get(entry.namespace, entry.name)
             if staged is not None and staged.uid == entry.uid:

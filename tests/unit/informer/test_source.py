@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.items import item, served, source_spec
+from watchcache_server.informer.compression import PLAIN
+from watchcache_server.informer.entries import Entry
 from watchcache_server.informer.objects import Delta, Item, Remove, Upsert
 from watchcache_server.informer.source import Effect, Source, Unverified
+from watchcache_server.informer.store import Store
+from watchcache_server.informer.texts import Texts
 from watchcache_server.model.selectors import Labels
 from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import EventKind, LeftReason
@@ -537,3 +541,28 @@ def test_labels_are_kept_flat() -> None:
     expected: Labels = ("a", "1", "b", "2")
     [entry] = synced(item(labels={"b": "2", "a": "1"})).table
     assert entry.labels == expected
+
+
+def test_what_a_get_found_gone_does_not_come_back() -> None:
+    """The answer may be ahead of the stream, which then tells of an older state."""
+    store = Store(b"epoch-01", max_changes=100, max_history_bytes=1 << 20)
+    source = store.add_source(source_spec(label_selector="keep=yes"))
+    source.stage([item("o", uid="uid-o", version="1")])
+    store.commit(source, 1.0)
+    store.apply(source, [Remove(item("o", uid="uid-o", version="2"))], 2.0)
+    store.resolve(source, source.unverified[0], 2.0, is_deleted=True)
+    revision = store.revision
+    store.apply(source, [Upsert(item("o", uid="uid-o", version="3"))], 3.0)
+    store.apply(source, [Remove(item("o", uid="uid-o", version="4"))], 3.0)
+    assert store.revision == revision
+    store.apply(source, [Upsert(item("o", uid="uid-new", version="5"))], 3.0)
+    assert store.revision == revision + 1
+
+
+def test_not_every_dead_object_is_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream passes it in time."""
+    monkeypatch.setattr("watchcache_server.informer.source._MOST_DEAD", 3)
+    source = Source(1, source_spec(label_selector="keep=yes"))
+    for number in range(10):
+        source.bury(Entry.of(item(uid=f"uid-{number}"), PLAIN, "v1", Texts()))
+    assert list(source._dead) == ["uid-7", "uid-8", "uid-9"]

@@ -82,6 +82,8 @@ class SourceModel:
     live: dict[tuple[str, str], Item] = field(default_factory=dict)
     staged: dict[tuple[str, str], Item] | None = None
     doubts: dict[tuple[str, str], bool] = field(default_factory=dict)
+    # Uids that were found gone before the stream has said so.
+    dead: set[str] = field(default_factory=set)
     is_synced: bool = False
     # What the history should say, the oldest first.
     told: list[tuple[EventKind, str, str, str]] = field(default_factory=list)
@@ -99,7 +101,7 @@ class SourceModel:
 
     def upsert(self, thing: Item, *, is_addition: bool) -> None:
         key = (thing.namespace, thing.name)
-        if not self.keeps(thing):
+        if not self.keeps(thing) or thing.uid in self.dead:
             return
         live = self.live.get(key)
         is_replay = live is not None and is_addition and is_older(thing, live)
@@ -120,6 +122,8 @@ class SourceModel:
     def remove(self, thing: Item) -> None:
         key = (thing.namespace, thing.name)
         live = self.live.get(key)
+        if self.keeps(thing):
+            self.dead.discard(thing.uid)
         if not self.keeps(thing) or live is None:
             return
         if live.uid == thing.uid and self.is_selecting:
@@ -254,7 +258,7 @@ class StoreMachine(RuleBasedStateMachine):
         model.source.stage(things)
         model.staged = model.staged or {}
         for thing in things:
-            if model.keeps(thing):
+            if model.keeps(thing) and thing.uid not in model.dead:
                 key = (thing.namespace, thing.name)
                 live = model.live.get(key)
                 model.staged.pop(key, None)
@@ -301,6 +305,10 @@ class StoreMachine(RuleBasedStateMachine):
         if key in model.doubts and live is not None and live.uid == uid:
             del model.doubts[key], model.live[key]
             model.tell(EventKind.DELETED if is_deleted else EventKind.LEFT, live)
+            if is_deleted:
+                model.dead.add(uid)
+                if model.staged and key in model.staged and model.staged[key].uid == uid:
+                    del model.staged[key]
         self.told(model, revision)
 
     @rule(index=indexes, reason=st.sampled_from(LeftReason))

@@ -225,9 +225,9 @@ class Event(_message.Message):
     revision: _builtins.int
     """The extension's revision of this change. Each change has its own, but for objects that became known
     at once by the first sync of an informer: those share one. Revisions grow within a stream of
-    changes; in a coalesced batch there are gaps between them. In a snapshot, and up to Synced in a
-    stream that goes on after a restart or with a difference, it is the revision at which the object
-    last changed, in no order.
+    changes; in a coalesced batch there are gaps between them. In a snapshot, and up to the first
+    token of a stream that goes on after a restart or with a difference, it is the revision at which the
+    object last changed, in no order.
     """
     left_reason: Global___LeftReason.ValueType
     """Why, for LEFT."""

@@ -88,9 +88,9 @@ class _StartModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StartMode.V
     START_MODE_RESUMED: _StartMode.ValueType  # 2
     """After the resume token."""
     START_MODE_DIFFERENCE: _StartMode.ValueType  # 3
-    """With the difference to what was uploaded, up to Synced: what is not told of stays as it is held. An
-    object that comes under the name of another one that is held has taken its place; KnownGone names
-    the old one too.
+    """With the difference to what was uploaded, up to the first resume token: what is not told of stays as
+    it is held. An object that comes under the name of another one that is held has taken its place;
+    KnownGone names the old one too.
     """
 
 class StartMode(_StartMode, metaclass=_StartModeEnumTypeWrapper):
@@ -103,9 +103,9 @@ START_MODE_SNAPSHOT: StartMode.ValueType  # 1
 START_MODE_RESUMED: StartMode.ValueType  # 2
 """After the resume token."""
 START_MODE_DIFFERENCE: StartMode.ValueType  # 3
-"""With the difference to what was uploaded, up to Synced: what is not told of stays as it is held. An
-object that comes under the name of another one that is held has taken its place; KnownGone names
-the old one too.
+"""With the difference to what was uploaded, up to the first resume token: what is not told of stays as
+it is held. An object that comes under the name of another one that is held has taken its place;
+KnownGone names the old one too.
 """
 Global___StartMode: _TypeAlias = StartMode  # noqa: Y015
 
@@ -620,7 +620,7 @@ class Bookmark(_message.Message):
 
     RESUME_TOKEN_FIELD_NUMBER: _builtins.int
     resume_token: _builtins.bytes
-    """Where to resume from here. Empty while a snapshot is under way."""
+    """Where to resume from here. Empty while a snapshot is under way, and while it is open what was missed."""
     def __init__(
         self,
         *,
