@@ -17,10 +17,8 @@ How objects pass from one source to another when a spec changes is up to `succes
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from operator import itemgetter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -31,6 +29,7 @@ from watchcache_server.informer.holding import Holding
 from watchcache_server.informer.objects import Delta, Item, Remove
 from watchcache_server.informer.texts import Texts
 from watchcache_server.informer.training import Training
+from watchcache_server.informer.upstream import UpstreamVersions
 from watchcache_server.informer.versions import Order, compare_versions
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.specs import SourceSpec, overlap
@@ -38,7 +37,6 @@ from watchcache_server.model.states import EventKind, LeftReason
 
 __all__ = ["Effect", "Source", "Unverified"]
 
-_MOST_POSITIONS: Final = 64
 _MOST_DEAD: Final = 65_536
 
 _Key = tuple[str, str]
@@ -89,9 +87,7 @@ class Source:
         self.served: ServedResource | None = None
         self.is_synced = False
         self.going_back_count = 0
-        # The upstream version that all this reflects; and by revision, those that it reflected.
-        self.position = ""
-        self._positions: list[tuple[int, str]] = []
+        self._upstream = UpstreamVersions()
         self._live = Holding()
         self._staged: Holding | None = None
         self._names = frozenset(spec.names)
@@ -181,29 +177,21 @@ class Source:
 
     # Upstream versions
 
+    @property
+    def position(self) -> str:
+        """The upstream version that all this reflects; empty before the first sync."""
+        return self._upstream.newest
+
     def note_position(self, version: str, revision: int) -> None:
         """Take that everything up to an upstream version was applied, by this revision."""
-        if not version:
-            return
-        self.floors.move(self.position, version)
-        self.position = version
-        if self._doubts:
+        if version:
+            self.floors.move(self.position, version)
             # That objects have left their selector has yet to be told.
-            return
-        if self._positions and self._positions[-1][0] == revision:
-            self._positions.pop()
-        self._positions.append((revision, version))
-        if len(self._positions) > _MOST_POSITIONS:
-            # Of the older ones every second will do.
-            del self._positions[1 : _MOST_POSITIONS // 2 : 2]
+            self._upstream.note(version, revision, is_told=not self._doubts)
 
     def position_at(self, revision: int) -> str:
-        """Return an upstream version up to which a reader at `revision` was told everything.
-
-        Empty when none is known.
-        """
-        place = bisect_right(self._positions, revision, key=itemgetter(0))
-        return self._positions[place - 1][1] if place else ""
+        """Return an upstream version up to which a reader at `revision` was told everything."""
+        return self._upstream.at(revision)
 
     # Content
 
@@ -441,8 +429,7 @@ class Source:
         self._doubts.clear()
         self._ahead.clear()
         self._dead.clear()
-        self.position = ""
-        self._positions.clear()
+        self._upstream.clear()
         self.floors.clear()
         self._training = Training()
         self._texts = Texts()

@@ -71,7 +71,7 @@ def test_an_older_position_will_do_where_many_are_passed() -> None:
         assert version is not None
         assert int(version[pods.identity]) <= revision + 9
     assert store.positions(EVERYTHING, store.revision) == {pods.identity: "499"}
-    assert len(pods._positions) <= 64
+    assert len(pods._upstream) <= 64
 
 
 def test_while_it_is_open_what_became_of_an_object_the_position_stays() -> None:
