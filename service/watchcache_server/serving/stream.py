@@ -190,7 +190,7 @@ class WatchStream:
         known = self._held
         if not isinstance(known, Known) or self._cursor.walk is not None:
             return False
-        messages = list(known_gone(self._extension, known))
+        messages = list(known_gone(self._extension, self._wanted, known))
         if not known.count and self._is_synced:
             self._held = None
             self._has_token = True

@@ -21,6 +21,7 @@ UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
 
 def digest(text: str, size: int) -> bytes:
+    """Return the first bytes of the digest of a text."""
     return hashlib.sha256(text.encode()).digest()[:size]
 
 
@@ -31,6 +32,7 @@ def held(name: str, **changes: Any) -> HeldObject:
 
 
 def record(name: str, version: str = "7") -> bytes:
+    """Return what is told of such an object."""
     return object_id(f"uid-{name}") + version_id(version)
 
 

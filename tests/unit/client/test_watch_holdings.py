@@ -1,4 +1,4 @@
-"""A watch whose reader holds something asks for the difference, by its token or by what it holds."""
+"""A watch whose reader holds something goes on by its token, or else by what it holds."""
 
 from __future__ import annotations
 
