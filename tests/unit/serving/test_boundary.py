@@ -301,7 +301,7 @@ async def test_an_upload_can_be_refused_before_its_end() -> None:
 
 
 async def test_a_client_that_goes_away_in_an_upload_leaves_nothing_running() -> None:
-    """gRPC may end its messages like those of one that is done."""
+    """Its messages may end like those of one that is done."""
     served = Served()
     has_begun = asyncio.Event()
 
