@@ -7,7 +7,7 @@ says how.
 from __future__ import annotations
 
 import hashlib
-import uuid
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -20,7 +20,8 @@ __all__ = ["ID_BYTES", "HeldObject", "Holdings", "object_id", "uploads", "versio
 ID_BYTES = 16
 
 _MESSAGE_BYTES = 512 * 1024
-_UUID_LENGTH = 36
+_UUID = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_LONGEST_NUMBER = 20
 
 
 class HeldObject(NamedTuple):
@@ -41,19 +42,18 @@ Holdings = Callable[[], Iterable[HeldObject]]
 
 def object_id(uid: str) -> bytes:
     """Return a uid in sixteen bytes."""
-    if len(uid) == _UUID_LENGTH:
-        try:
-            return uuid.UUID(uid).bytes
-        except ValueError:
-            pass
+    if _UUID.fullmatch(uid):
+        return bytes.fromhex(uid.replace("-", ""))
     return hashlib.sha256(uid.encode()).digest()[:ID_BYTES]
 
 
 def version_id(resource_version: str) -> bytes:
     """Return a resourceVersion in eight bytes."""
     is_number = resource_version.isascii() and resource_version.isdigit()
-    if is_number and resource_version[0] != "0" and int(resource_version) < 1 << 64:
-        return int(resource_version).to_bytes(8, "big")
+    if is_number and resource_version[0] != "0" and len(resource_version) <= _LONGEST_NUMBER:
+        number = int(resource_version)
+        if number < 1 << 64:
+            return number.to_bytes(8, "big")
     return hashlib.sha256(resource_version.encode()).digest()[:8]
 
 
@@ -65,7 +65,7 @@ def uploads(
     size = 0
     for group, records in _grouped(held):
         message.groups.append(_message_of(group, records))
-        size += len(records)
+        size += message.groups[-1].ByteSize()
         if size >= _MESSAGE_BYTES:
             yield message
             message, size = service_pb2.UploadKnownRequest(), 0

@@ -194,8 +194,14 @@ class Store(Generic[T]):
     ) -> list[Change[T]]:
         """Let go of objects that are named by their ids; return what changed."""
         changes = []
+        others: dict[bytes, tuple[str, Key]] | None = None
         for wanted in ids:
-            place = self._find_id(wanted)
+            place = self.find_uid(str(uuid.UUID(bytes=wanted)))
+            if place is None:
+                # Its uid is no UUID in this form, or another object has taken its place.
+                if others is None:
+                    others = self._by_id()
+                place = others.pop(wanted, None)
             if place is not None:
                 resource, key = place
                 held = _find(self._tables, resource, key)
@@ -204,19 +210,10 @@ class Store(Generic[T]):
                 changes.append(self._change(kind, resource, key, held, None, left_reason))
         return changes
 
-    def _find_id(self, wanted: bytes) -> tuple[str, Key] | None:
-        place = self.find_uid(str(uuid.UUID(bytes=wanted)))
-        if place is not None:
-            return place
-        # The uid is no UUID, which is rare enough.
-        return next(
-            (
-                (resource, key)
-                for resource, key, entry in _walk(self._tables)
-                if object_id(entry.uid) == wanted
-            ),
-            None,
-        )
+    def _by_id(self) -> dict[bytes, tuple[str, Key]]:
+        return {
+            object_id(entry.uid): (resource, key) for resource, key, entry in _walk(self._tables)
+        }
 
     def walk(self) -> Iterator[tuple[str, Key, Entry]]:
         """Iterate over everything, by resource, cluster and namespace."""

@@ -146,8 +146,8 @@ class Watch(Generic[T]):
         request = self._request
         request.resume_token = self._progress.resume_token
         request.known = b""
-        held = self.holdings() if self.holdings is not None else ()
-        first = next(iter(held), None)
+        held = iter(self.holdings() if self.holdings is not None else ())
+        first = next(held, None)
         request.fail_on_reset = first is not None and bool(request.resume_token)
         if first is not None and not request.resume_token:
             messages = uploads(request.namespace, request.name, chain((first,), held))

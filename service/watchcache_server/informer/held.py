@@ -8,6 +8,7 @@ some service, perhaps another one, has given it, of which the token names the up
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
@@ -20,6 +21,7 @@ __all__ = ["RECORD_BYTES", "Held", "Known", "KnownGroup", "Past", "object_id", "
 _ID_BYTES = 16
 _VERSION_BYTES = 8
 RECORD_BYTES = _ID_BYTES + _VERSION_BYTES
+_UUID = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class Held(Protocol):
@@ -40,13 +42,8 @@ class Held(Protocol):
 
 def object_id(uid: str) -> bytes:
     """Return a uid in sixteen bytes: a UUID as it is, anything else as a digest."""
-    if len(uid) == 36:
-        try:
-            packed = bytes.fromhex(uid.replace("-", ""))
-        except ValueError:
-            packed = b""
-        if len(packed) == _ID_BYTES:
-            return packed
+    if _UUID.fullmatch(uid):
+        return bytes.fromhex(uid.replace("-", ""))
     return hashlib.sha256(uid.encode()).digest()[:_ID_BYTES]
 
 

@@ -9,6 +9,7 @@ from watchcache.v1alpha1 import event_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.informer import Informer
+from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.held import Known, KnownGroup
 from watchcache_server.informer.source import Source
 from watchcache_server.model.states import SourceState
@@ -31,13 +32,13 @@ _REVOKED = _Verdict(event_pb2.EVENT_TYPE_LEFT, event_pb2.LEFT_REASON_RIGHTS_REVO
 _IDS_IN_MESSAGE: Final = 4096
 
 
-def known_gone(extension: Extension, known: Known) -> Iterator[pb.KnownGone]:
+def known_gone(extension: Extension, wanted: Filter, known: Known) -> Iterator[pb.KnownGone]:
     """Yield what is to be said of the rest, group by group, and forget it.
 
     Groups whose informers have yet to be loaded are left alone.
     """
     for group in known.groups:
-        verdict = _verdict(extension, group)
+        verdict = _verdict(extension, wanted, group)
         if verdict is None:
             continue
         ids = known.take(group)
@@ -46,20 +47,30 @@ def known_gone(extension: Extension, known: Known) -> Iterator[pb.KnownGone]:
             yield pb.KnownGone(type=verdict.type, left_reason=verdict.left_reason, ids=some)
 
 
-def _verdict(extension: Extension, group: KnownGroup) -> _Verdict | None:
+def _verdict(extension: Extension, wanted: Filter, group: KnownGroup) -> _Verdict | None:
     informers = [
         informer
         for informer in (*extension.informers.values(), *extension.retiring)
         if _may_hold(informer.source, group)
     ]
+    # A kind that is not served says nothing of one that is.
+    informers = [each for each in informers if not _is_nameless(each)] or informers
     if not informers:
         return _OUT_OF_SCOPE
-    unsynced = [informer for informer in informers if not informer.is_synced]
+    in_view = [each for each in informers if wanted.passes_source(each.source)]
+    if not in_view:
+        # The stream has not come across them, whether they are there or not.
+        return _UNSELECTED
+    unsynced = [informer for informer in in_view if not informer.is_synced]
     if unsynced:
         return _refused(unsynced)
-    if any(_holds_all(informer.source) for informer in informers):
+    if any(_holds_all(informer.source) for informer in in_view):
         return _DELETED
     return _UNSELECTED
+
+
+def _is_nameless(informer: Informer) -> bool:
+    return not informer.source.resource and informer.status.state is SourceState.GONE
 
 
 def _may_hold(source: Source, group: KnownGroup) -> bool:

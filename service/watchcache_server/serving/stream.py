@@ -35,8 +35,9 @@ from watchcache_server.serving.writing import Writer
 
 __all__ = ["WatchStream"]
 
-
 _ENDS_IN_MESSAGE: Final = 512
+# How often a stream that waits for the past looks whether it is to end.
+_LOOK_SECONDS: Final = 0.5
 
 
 class WatchStream:
@@ -190,7 +191,7 @@ class WatchStream:
         known = self._held
         if not isinstance(known, Known) or self._cursor.walk is not None:
             return False
-        messages = list(known_gone(self._extension, known))
+        messages = list(known_gone(self._extension, self._wanted, known))
         if not known.count and self._is_synced:
             self._held = None
             self._has_token = True
@@ -207,8 +208,10 @@ class WatchStream:
         recovering = asyncio.ensure_future(recover(self._extension, self._wanted, positions))
         try:
             while not recovering.done():
-                await asyncio.wait([recovering], timeout=self._silence_left)
-                if not recovering.done():
+                left = min(self._silence_left, _LOOK_SECONDS)
+                await asyncio.wait([recovering], timeout=left)
+                await self._end_if_over()
+                if not recovering.done() and self._silence_left <= 0:
                     await self._say(pb.WatchResponse(bookmark=pb.Bookmark()))
             recovered = recovering.result()
         except PastLostError:

@@ -78,6 +78,10 @@ class FakeService(WatchCacheServiceServicer):
     def watches(self) -> list[service_pb2.WatchRequest]:
         return self.of_type(service_pb2.WatchRequest)
 
+    @property
+    def uploads(self) -> list[service_pb2.UploadKnownRequest]:
+        return self.of_type(service_pb2.UploadKnownRequest)
+
     async def Watch(self, request: Any, context: Any) -> None:
         self.requests.append(request)
         self.streams_open += 1
@@ -94,6 +98,16 @@ class FakeService(WatchCacheServiceServicer):
             await asyncio.Event().wait()
         finally:
             self.streams_open -= 1
+
+    async def UploadKnown(self, requests: Any, context: Any) -> Any:
+        async for request in requests:
+            self.requests.append(request)
+        default = service_pb2.UploadKnownResponse(handle=b"handle-%d" % len(self.uploads))
+        queued = self.answers.get("UploadKnown")
+        answer = queued.pop(0) if queued else default
+        if isinstance(answer, Fault):
+            await _abort(context, answer)
+        return answer
 
     async def Register(self, request: Any, context: Any) -> Any:
         default = service_pb2.RegisterResponse(
@@ -165,11 +179,13 @@ async def serving(service: FakeService, address: str = "127.0.0.1:0") -> AsyncIt
         await server.stop(None)
 
 
-def started(mode: str = "SNAPSHOT", interval: float = 30.0) -> service_pb2.WatchResponse:
+def started(
+    mode: str = "SNAPSHOT", interval: float = 30.0, uid: str = "extension-1"
+) -> service_pb2.WatchResponse:
     """Return the first message of a stream."""
     response = service_pb2.WatchResponse()
     response.started.mode = service_pb2.StartMode.Value(f"START_MODE_{mode}")
-    response.started.extension_uid = "extension-1"
+    response.started.extension_uid = uid
     response.started.bookmark_interval.FromMilliseconds(int(interval * 1000))
     return response
 
@@ -258,3 +274,16 @@ def reset(reason: str = "HISTORY_EXPIRED") -> service_pb2.WatchResponse:
 def draining(token: bytes) -> service_pb2.WatchResponse:
     """Return the announcement of the end."""
     return service_pb2.WatchResponse(draining=service_pb2.Draining(resume_token=token))
+
+
+def known_gone(
+    *ids: bytes, kind: str = "DELETED", left: str = "UNSPECIFIED"
+) -> service_pb2.WatchResponse:
+    """Return that objects of an upload are gone."""
+    return service_pb2.WatchResponse(
+        known_gone=service_pb2.KnownGone(
+            type=event_pb2.EventType.Value(f"EVENT_TYPE_{kind}"),
+            left_reason=event_pb2.LeftReason.Value(f"LEFT_REASON_{left}"),
+            ids=b"".join(ids),
+        )
+    )

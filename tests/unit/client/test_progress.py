@@ -11,6 +11,7 @@ from tests.unit.client.fake_service import (
     bookmark,
     draining,
     event,
+    known_gone,
     reset,
     source,
     started,
@@ -21,14 +22,19 @@ from watchcache import (
     Batch,
     Bookmark,
     DeregisteredError,
+    EventType,
     InternalError,
     InvalidArgumentError,
+    KnownGone,
+    LeftReason,
     NotFoundError,
+    OutOfRangeError,
     PermissionDeniedError,
     Reset,
     ResourceExhaustedError,
     SourceChanged,
     Started,
+    StartMode,
     Synced,
     UnavailableError,
     WatchCacheError,
@@ -177,3 +183,71 @@ def test_what_waiting_cannot_mend_is_raised(error: WatchCacheError, can_register
 def test_a_fault_of_the_service_is_waited_out() -> None:
     """INTERNAL is retried with backoff, as the contract says."""
     assert _progress().fail(InternalError("oops")) == Retry(1.0, False, 1.0)
+
+
+def test_what_a_token_no_longer_leads_to_is_asked_for_by_what_is_held() -> None:
+    """At once, without the token; the extension is there and is not registered."""
+    progress = _progress(token=b"t0")
+    lost = OutOfRangeError("too old", reason="RESUME_LOST")
+    assert progress.fail(UnavailableError("away")).delay_seconds == 1
+    assert progress.fail(lost) == Retry(0.0, has_to_register=False)
+    assert progress.resume_token == b""
+    assert progress.fail(UnavailableError("away")).delay_seconds == 2, "it was no failure"
+
+
+@pytest.mark.parametrize("can_register", [True, False])
+def test_an_upload_that_has_expired_is_tried_again(can_register: bool) -> None:
+    """After a wait; it says nothing of the extension, which is not registered."""
+    progress = _progress(can_register=can_register)
+    expired = NotFoundError("used", reason="KNOWN_NOT_FOUND")
+    assert progress.fail(expired) == Retry(1.0, False, 1.0)
+    assert progress.fail(expired) == Retry(2.0, False, 1.0)
+
+
+def test_a_difference_keeps_what_is_held_and_gives_up_the_token() -> None:
+    """Its batches are no snapshot; what it leads to is known with Synced or a later bookmark."""
+    progress = _progress(token=b"t0")
+    start = progress.receive(started("DIFFERENCE"))
+    assert isinstance(start, Started)
+    assert start.mode is StartMode.DIFFERENCE
+    tokens = [progress.resume_token]
+    for response in (batch(event("ADDED", "a")), synced(b""), bookmark(b""), bookmark(b"t1")):
+        message = progress.receive(response)
+        assert not (isinstance(message, Batch) and message.is_snapshot)
+        tokens.append(progress.resume_token)
+    assert tokens == [b"", b"", b"", b"", b"t1"]
+
+
+def test_a_difference_after_a_broken_snapshot_is_none() -> None:
+    """What was collected is gone with the stream."""
+    progress = _progress()
+    progress.receive(started())
+    progress.receive(started("DIFFERENCE"))
+    message = progress.receive(batch(event("ADDED", "a")))
+    assert isinstance(message, Batch)
+    assert not message.is_snapshot
+
+
+_GONE = {
+    "deleted": ("DELETED", "UNSPECIFIED", None),
+    "a reason of no meaning": ("DELETED", "SCOPE", None),
+    "left": ("LEFT", "KIND_GONE", LeftReason.KIND_GONE),
+}
+
+
+@pytest.mark.parametrize("name", _GONE)
+def test_what_is_gone_comes_by_ids(name: str) -> None:
+    """Sixteen bytes each; a reason belongs to LEFT alone."""
+    kind, left, reason = _GONE[name]
+    first, second = bytes(range(16)), bytes(range(16, 32))
+    message = _progress().receive(known_gone(first, second, kind=kind, left=left))
+    assert message == KnownGone(EventType(kind), reason, (first, second))
+
+
+def test_batches_of_who_catches_up_are_marked() -> None:
+    """A reader may want to know that each event stands for several."""
+    progress = _progress()
+    response = batch(event("ADDED", "a"))
+    response.batch.coalesced = True
+    marks = [progress.receive(each) for each in (response, batch(event("ADDED", "b")))]
+    assert [isinstance(each, Batch) and each.is_coalesced for each in marks] == [True, False]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.client.fake_service import event
 from watchcache import Event, EventType, InvalidArgumentError, Key, LeftReason, Version
+from watchcache.holdings import object_id
 from watchcache.objects import decode_json
 from watchcache.store import Change, Store
 from watchcache.v1alpha1 import event_pb2
@@ -298,3 +299,110 @@ def test_a_listener_that_applies_the_changes_holds_the_same(
                 assert (change.type is EventType.ADDED) == (name not in mine)
                 mine[name] = tuple(Version(change.new.uid, change.new.resource_version))
         assert mine == _versions(store)
+
+
+# What the service names by ids.
+
+_UUIDS = [f"0f8fad5b-d9cb-469f-a165-7086772895{number:02x}" for number in range(4)]
+
+
+def _remove(
+    store: Store[dict[str, Any]],
+    *uids: str,
+    kind: EventType = EventType.DELETED,
+    reason: LeftReason | None = None,
+) -> list[Told]:
+    return _told(store.remove_ids(kind, reason, [object_id(uid) for uid in uids]))
+
+
+_UIDS = {
+    "a UUID": _UUIDS[0],
+    "a UUID in capitals": _UUIDS[0].upper(),
+    "a name": "uid-a",
+}
+
+
+@pytest.mark.parametrize("name", _UIDS)
+def test_an_object_is_found_by_its_id(name: str) -> None:
+    """Whatever its uid looks like; the others stay."""
+    store = _store(event("ADDED", "a", uid=_UIDS[name]), event("ADDED", "b", uid="uid-b"))
+    assert _remove(store, _UIDS[name]) == [("DELETED", "a", "")]
+    assert set(_versions(store)) == {"b"}
+    assert _remove(store, _UIDS[name]) == []
+
+
+def test_what_is_named_is_told_in_order_with_what_was_held() -> None:
+    """LEFT keeps its reason, and one that is not held, or named twice, is passed over."""
+    store = _store(*(event("ADDED", f"p{n}", uid=uid) for n, uid in enumerate(_UUIDS)))
+    left = [("LEFT", "p2", "KIND_GONE"), ("LEFT", "p0", "KIND_GONE")]
+    named = (_UUIDS[2], "unheard of", _UUIDS[0], _UUIDS[2], "unheard of")
+    assert _remove(store, *named, kind=EventType.LEFT, reason=LeftReason.KIND_GONE) == left
+    (change,) = store.remove_ids(EventType.DELETED, None, [object_id(_UUIDS[1])])
+    assert change.new is None
+    assert change.object["metadata"]["name"] == "p1"
+    assert set(_versions(store)) == {"p3"}
+
+
+def test_names_that_are_told_twice_are_passed_over() -> None:
+    """Also where the uid is no UUID."""
+    store = _store(event("ADDED", "a"), event("ADDED", "b"))
+    assert _remove(store, "uid-a", "uid-a", "uid-b") == [("DELETED", "a", ""), ("DELETED", "b", "")]
+    assert store.versions() == {}
+
+
+def test_the_successor_of_what_is_named_stays() -> None:
+    """A difference tells of the new object first, and names the old one afterwards."""
+    store = _store(event("ADDED", "a", uid=_UUIDS[0]))
+    _apply(store, event("ADDED", "a", rv=2, uid=_UUIDS[1]))
+    assert _remove(store, _UUIDS[0]) == []
+    assert _versions(store) == {"a": (_UUIDS[1], "2")}
+
+
+def test_indexes_forget_what_is_named() -> None:
+    """Whether they were built before or after."""
+    web = _body("a", labels={"app": "web"}, owners=("o1",))
+    for is_built in (True, False):
+        store = _store(
+            event("ADDED", "a", uid=_UUIDS[0], body=web),
+            event("ADDED", "b", uid=_UUIDS[1], body=web),
+        )
+        if is_built:
+            assert len(list(store.by_labels("pods", {"app": "web"}))) == 2
+            assert len(list(store.by_owner("pods", "o1"))) == 2
+        _remove(store, _UUIDS[0])
+        assert [key.name for key, _ in store.by_labels("pods", {"app": "web"})] == ["b"]
+        assert [key.name for key, _ in store.by_owner("pods", "o1")] == ["b"]
+        assert store.find_uid(_UUIDS[0]) is None
+        assert store.find_uid(_UUIDS[1]) == ("pods", Key("team-a", "b", "hub"))
+
+
+def test_revisions_of_another_life_do_not_count() -> None:
+    """A service that has restarted counts anew: its small numbers are no old news."""
+    store = _store(event("ADDED", "a", rv=7, revision=900), event("ADDED", "b", revision=901))
+    changed, deleted = (
+        event("MODIFIED", "a", rv=8, revision=3),
+        event("DELETED", "b", rv=9, revision=4),
+    )
+    assert _apply(store, changed, deleted) == []
+    store.forget_revisions()
+    assert _apply(store, changed, deleted) == [("MODIFIED", "a", ""), ("DELETED", "b", "")]
+    assert _apply(store, event("MODIFIED", "a", rv=7, revision=2)) == [], "they count again"
+
+
+def test_everything_that_is_held_can_be_walked() -> None:
+    """With the version in which each is written, one resource, cluster and namespace at a time."""
+    other = event("ADDED", "d", resource="deployments.apps")
+    other.object.version = "v1beta1"
+    store = _store(
+        event("ADDED", "a"),
+        other,
+        event("ADDED", "b", namespace="team-b"),
+        event("ADDED", "c"),
+    )
+    walked = [(resource, key, entry.uid, entry.version) for resource, key, entry in store.walk()]
+    assert walked == [
+        ("pods", Key("team-a", "a", "hub"), "uid-a", "v1"),
+        ("pods", Key("team-a", "c", "hub"), "uid-c", "v1"),
+        ("pods", Key("team-b", "b", "hub"), "uid-b", "v1"),
+        ("deployments.apps", Key("team-a", "d", "hub"), "uid-d", "v1beta1"),
+    ]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.items import item
 from tests.unit.extensions.test_informer import World
 from tests.unit.serving.watched import change, delete
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.informer.cursors import Cursor, Outcome
 from watchcache_server.informer.filters import EVERYTHING, Filter
+from watchcache_server.informer.held import Known, KnownGroup, object_id, version_id
+from watchcache_server.informer.objects import Upsert
 from watchcache_server.informer.resume import ResumeToken
 from watchcache_server.informer.subscription import begin_snapshot
 from watchcache_server.model.states import LeftReason, View
@@ -149,3 +152,112 @@ async def test_messages_of_one_extension_are_forgotten(world: Cached) -> None:
     assert world.cache.bytes == len(theirs.message)
     assert other.next(other.start) is theirs
     assert world.next(world.start) is not mine
+
+
+# Upstream versions in tokens
+
+
+def positions(token: bytes) -> dict[bytes, int]:
+    """Return the upstream versions of a token."""
+    return dict(ResumeToken.decode(token).positions)
+
+
+def batch_token(world: Cached, cursor: Cursor) -> bytes:
+    """Return the token of the next batch."""
+    token: bytes = pb.WatchResponse.FromString(world.next(cursor).message).batch.resume_token
+    return token
+
+
+def bookmark_token(world: Cached, cursor: Cursor, wanted: Filter = EVERYTHING) -> bytes:
+    """Return the token of a bookmark."""
+    return resume_token(world.extension.key, world.extension.store, wanted, cursor)
+
+
+def at_head(world: Cached) -> Cursor:
+    """Return the cursor of who is up to date."""
+    return Cursor(world.extension.store.revision)
+
+
+def test_a_token_names_the_versions_up_to_which_all_was_told(world: Cached) -> None:
+    """Of each source in view, by its identity; so it leads on after a restart."""
+    other = world.synced("c", namespace="team-b")
+    identity = world.held.source.identity
+    assert positions(bookmark_token(world, at_head(world))) == {
+        identity: 10,
+        other.source.identity: 10,
+    }
+    head = at_head(world)
+    world.held.apply([Upsert(item("d", version="11"))], 0.0, "11")
+    expected = {identity: 11, other.source.identity: 10}
+    assert positions(batch_token(world, head)) == expected
+    assert positions(bookmark_token(world, head)) == expected | {identity: 10}
+    world.held.advance("15")
+    assert positions(bookmark_token(world, at_head(world))) == expected | {identity: 15}
+    only = Filter(namespaces=("team-b",))
+    assert positions(bookmark_token(world, at_head(world), only)) == {other.source.identity: 10}
+
+
+@pytest.mark.parametrize("count", [16, 17])
+async def test_many_versions_come_with_bookmarks_only(count: int) -> None:
+    """They would make each batch larger than what it says."""
+    world = Cached()
+    for number in range(count - 1):
+        world.synced(namespace=f"other-{number}")
+    head = at_head(world)
+    world.held.apply([Upsert(item("d", version="11"))], 0.0, "11")
+    assert len(positions(batch_token(world, head))) == (count if count == 16 else 0)
+    assert len(positions(bookmark_token(world, head))) == count
+
+
+def test_who_is_behind_gets_no_versions(world: Cached) -> None:
+    """It holds no state that ever was."""
+    revision = world.extension.store.revision
+    assert positions(bookmark_token(world, Cursor(revision)))
+    behind = bookmark_token(world, Cursor(revision, behind_since=revision))
+    assert positions(behind) == {}
+    assert ResumeToken.decode(behind).behind_since == revision
+
+
+def test_while_objects_pass_to_another_source_there_are_no_versions(world: Cached) -> None:
+    """Neither source alone says what was told."""
+    world.extension.retire_informer(world.held)
+    assert positions(bookmark_token(world, at_head(world))) == {}
+    successor = world.synced("a", "b", label_selector="a=b")
+    assert positions(bookmark_token(world, at_head(world))) == {}
+    world.extension.remove_informer(world.held)
+    assert positions(bookmark_token(world, at_head(world))) == {successor.source.identity: 10}
+
+
+def test_after_a_removal_only_who_has_heard_of_it_gets_versions(world: Cached) -> None:
+    """Another life would not know that there is something left to tell."""
+    other = world.synced("c", namespace="team-b")
+    before = at_head(world)
+    world.extension.remove_informer(world.held)
+    assert positions(bookmark_token(world, before)) == {}
+    assert positions(bookmark_token(world, at_head(world))) == {other.source.identity: 10}
+
+
+def test_a_version_that_is_no_number_is_not_named(world: Cached) -> None:
+    """Nor any other then: what is missing would be taken for another spec."""
+    world.synced(namespace="team-b").advance("11")
+    world.held.advance("odd")
+    assert positions(bookmark_token(world, at_head(world))) == {}
+
+
+def test_what_is_for_one_reader_is_neither_kept_nor_given_a_token(world: Cached) -> None:
+    """It depends on what that reader holds."""
+    extension, start = world.extension, world.start
+    known = Known()
+    source = world.held.source
+    group = KnownGroup("hub", "", "pods", "team-a", "v1", source.spec.projection)
+    known.add(group, object_id("uid-a") + version_id("1"))
+    batch = world.cache.next(
+        extension.key, extension.store, EVERYTHING, View.KEY, start, is_synced=True, held=known
+    )
+    message = pb.WatchResponse.FromString(batch.message).batch
+    assert [event.object.key.name for event in message.events] == ["b"]
+    assert (message.coalesced, message.resume_token) == (True, b"")
+    assert world.cache.bytes == 0
+    whole = pb.WatchResponse.FromString(world.next(start).message).batch
+    assert [event.object.key.name for event in whole.events] == ["a", "b"]
+    assert not whole.coalesced

@@ -33,6 +33,7 @@ class Served:
         self,
         unary: Callable[[Any], Awaitable[Any]] | None = None,
         stream: Callable[[Any, Writer], Awaitable[None]] | None = None,
+        upload: Callable[[AsyncIterator[Any]], Awaitable[Any]] | None = None,
     ) -> AsyncIterator[None]:
         """Serve these methods."""
         handlers: dict[str, Any] = {}
@@ -40,6 +41,8 @@ class Served:
             handlers["Ask"] = self.boundary.unary("Ask", unary, Request)
         if stream is not None:
             handlers["Follow"] = self.boundary.stream("Follow", stream, Request)
+        if upload is not None:
+            handlers["Send"] = self.boundary.upload("Send", upload, Request)
         server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t.T", handlers),))
         port = server.add_insecure_port("127.0.0.1:0")
@@ -62,6 +65,10 @@ class Served:
     def follow(self) -> Any:
         """Call the streaming method."""
         return self.channel.unary_stream("/t.T/Follow", Request.SerializeToString)(Request())
+
+    def send(self, messages: Any) -> Any:
+        """Call the method that takes an upload, with these bytes."""
+        return self.channel.stream_unary("/t.T/Send", None, Answer.FromString)(messages)
 
     def handled(self) -> list[Any]:
         """Return how RPCs ended."""
@@ -226,3 +233,92 @@ async def test_idle_is_when_the_last_rpc_has_ended() -> None:
         await idle
         assert served.handled() == ["OK", "OK"]
         await asyncio.gather(*calls)
+
+
+# Uploads
+
+
+async def test_an_upload_is_read_message_by_message_and_answered_once() -> None:
+    """It counts as one RPC, with its code and its time."""
+    served = Served()
+    taken: list[Any] = []
+
+    async def take(requests: AsyncIterator[Any]) -> Any:
+        async for request in requests:
+            assert isinstance(request, Request)
+            taken.append(request)
+        return Answer(clusters=[{"name": "hub"}])
+
+    async with served.serving(upload=take):
+        answer = await served.send([Request().SerializeToString()] * 3)
+        assert answer.clusters[0].name == "hub"
+        assert len(taken) == 3
+        await served.boundary.wait_idle(_LIMIT_SECONDS)
+    assert served.reporter.of("rpc_started") == [["Send", "client_stream"]]
+    ((method, kind, code, seconds),) = served.reporter.of("rpc_handled")
+    assert (method, kind, code) == ("Send", "client_stream", "OK")
+    assert seconds >= 0.0
+
+
+async def test_a_malformed_message_ends_an_upload() -> None:
+    """Wherever it comes, with details like any wrong request."""
+    served = Served()
+    taken: list[Any] = []
+
+    async def take(requests: AsyncIterator[Any]) -> Any:
+        taken.extend([request async for request in requests])
+        return Answer()
+
+    async with served.serving(upload=take):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await served.send([Request().SerializeToString(), b"\xff"])
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "is no watchcache.v1alpha1.ListClustersRequest" in (caught.value.details() or "")
+    assert "grpc-status-details-bin" in dict(caught.value.trailing_metadata() or ())
+    assert taken == []
+    assert served.handled() == ["INVALID_ARGUMENT"]
+
+
+async def test_an_upload_can_be_refused_before_its_end() -> None:
+    """The client need not send the rest."""
+    served = Served()
+    may_end = asyncio.Event()
+
+    async def refuse(requests: AsyncIterator[Any]) -> Any:
+        await anext(requests)
+        raise InvalidRequestError.of("groups", "is wrong; mend it")
+
+    async def sent() -> AsyncIterator[bytes]:
+        yield Request().SerializeToString()
+        await may_end.wait()
+
+    async with served.serving(upload=refuse):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await served.send(sent())
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert served.handled() == ["INVALID_ARGUMENT"]
+        may_end.set()
+
+
+async def test_a_client_that_goes_away_in_an_upload_leaves_nothing_running() -> None:
+    """Its messages may end like those of one that is done."""
+    served = Served()
+    has_begun = asyncio.Event()
+
+    async def take(requests: AsyncIterator[Any]) -> Any:
+        async for _ in requests:
+            has_begun.set()
+        return Answer()
+
+    async def sent() -> AsyncIterator[bytes]:
+        yield Request().SerializeToString()
+        await asyncio.Event().wait()
+
+    async with served.serving(upload=take):
+        call = served.send(sent())
+        await asyncio.wait_for(has_begun.wait(), _LIMIT_SECONDS)
+        call.cancel()
+        await until(lambda: len(served.handled()) == 1)
+        await asyncio.wait_for(served.boundary.wait_idle(_LIMIT_SECONDS), _LIMIT_SECONDS)
+    assert served.handled()[0] in ("CANCELLED", "OK")
+    assert not served.reporter.of("rpc_failed")
