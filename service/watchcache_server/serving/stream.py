@@ -201,10 +201,10 @@ class WatchStream:
 
     async def _recover(self, positions: Mapping[bytes, str]) -> None:
         """Go on where another life of the extension has ended; begin anew if that cannot be."""
-        while not is_settled(self._extension, self._wanted):
-            if not await self._say_statuses():
-                await self._rest()
+        while await self._say_statuses() or not is_settled(self._extension, self._wanted):
             await self._end_if_over()
+            if not is_settled(self._extension, self._wanted):
+                await self._rest()
         recovering = asyncio.ensure_future(recover(self._extension, self._wanted, positions))
         try:
             while not recovering.done():
