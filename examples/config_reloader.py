@@ -37,10 +37,9 @@ def used_configmaps(part: Any) -> Iterator[str]:
 def content_hash(objects: Objects, namespace: str, deployment: dict[str, Any]) -> str:
     """Return what stands for the content of all ConfigMaps in use; "" while one is missing."""
     names = sorted(set(used_configmaps(deployment["spec"]["template"])))
-    found = [objects.get("configmaps", watchcache.Key(namespace, name)) for name in names]
-    content = [[each.get("data"), each.get("binaryData")] for each in found if each]
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    return digest[:16] if len(content) == len(names) else ""
+    found = [objects.get("configmaps", f"{namespace}/{name}") for name in names]
+    content = json.dumps([[e.get("data"), e.get("binaryData")] for e in found if e], sort_keys=True)
+    return "" if None in found else hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 async def reconcile(objects: Objects, key: watchcache.Key, api: client.ApiClient) -> None:
@@ -70,8 +69,7 @@ async def main(namespace: str, account: str = "config-reloader") -> None:
             print(source.message, file=sys.stderr)
         async with ext.mirror(max_age="90s") as objects:
             everyone = {"configmaps": lambda _: objects.keys("deployments.apps")}
-            queue = objects.queue("deployments.apps", related=everyone)
-            async for key in queue:
+            async for key in (queue := objects.queue("deployments.apps", related=everyone)):
                 with queue.attempt(key):
                     await reconcile(objects, key, api)
 

@@ -66,7 +66,7 @@ def _using(name: str, configmap_name: str, *, enabled: bool = True) -> dict[str,
 
 def test_the_example_is_short() -> None:
     """A controller that does something useful fits on a page."""
-    assert len(_EXAMPLE.read_text(encoding="utf-8").splitlines()) < 85
+    assert len(_EXAMPLE.read_text(encoding="utf-8").splitlines()) < 80
 
 
 @pytest.mark.timeout(150)
