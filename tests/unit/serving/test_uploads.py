@@ -147,6 +147,8 @@ async def test_a_handle_belongs_to_one_extension(world: Uploading) -> None:
 async def test_an_upload_that_nobody_uses_expires() -> None:
     """After the time that was said; one that was used in time does not do so once more."""
     world = Uploading(known_seconds=5)
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
     expiring, used = await world.take([group("a")]), await world.take([group("b", "c")])
     assert expiring.expires_after.seconds == 5
     await asyncio.sleep(4.0)
@@ -157,6 +159,7 @@ async def test_an_upload_that_nobody_uses_expires() -> None:
     with pytest.raises(KnownNotFoundError):
         world.uploads.redeem(world.extension, expiring.handle)
     assert world.uploads.redeem(world.extension, later.handle).count == 1
+    assert faults == []
 
 
 WRONG_SIZES = {"none": b"", "too short": b"x" * 23, "too long": b"x" * 49}
