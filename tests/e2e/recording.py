@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from tests.history_checker import Batch, Disconnected, HistoryChecker, Key, Record, records_of
+from tests.history_checker import (
+    Batch,
+    Disconnected,
+    Gone,
+    HistoryChecker,
+    Key,
+    Record,
+    Reset,
+    Started,
+    Synced,
+    records_of,
+)
 from watchcache.errors import WatchCacheError
 from watchcache.messages import Message
 from watchcache.progress import Retry, WatchProgress
@@ -101,6 +112,12 @@ class History:
                 if isinstance(record, Batch)
                 for change in record.changes
                 if f"{change.key} " in violations[0].description
+            ),
+            "  how its streams began and ended:",
+            *(
+                f"    {number}: {str(record)[:_SHOWN_CHARACTERS]}"
+                for number, record in enumerate(self.records[:end], self._forgotten + 1)
+                if isinstance(record, Started | Synced | Reset | Gone | Disconnected)
             ),
             "  the records up to there:",
             *(

@@ -109,11 +109,16 @@ class Reset:
 class KnownGone:
     """Objects that were said to be held are gone, or out of view: `ids` as `holdings` makes them.
 
+    They are of one resource, in one namespace of one cluster.
+
     It comes to a watch that tells what it holds, after DIFFERENCE; a mirror does so by itself.
     """
 
     type: EventType
     left_reason: LeftReason | None
+    resource: str
+    cluster: str
+    namespace: str
     ids: tuple[bytes, ...]
 
 

@@ -291,7 +291,7 @@ class Mirror(Generic[T]):
             changes = self._store.apply(message)
             self._confirm(is_complete=False)
         elif isinstance(message, KnownGone):
-            changes = self._store.remove_ids(message.type, message.left_reason, message.ids)
+            changes = self._store.remove_ids(message)
         elif isinstance(message, SourceChanged):
             self._sources.update(message.source, now=self._now(), wall_time=datetime.now(UTC))
         elif isinstance(message, Bookmark):

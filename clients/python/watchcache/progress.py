@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from watchcache.backoff import Backoff
 from watchcache.errors import DeregisteredError, NotFoundError, WatchCacheError
 from watchcache.holdings import ID_BYTES
+from watchcache.keys import resource_name
 from watchcache.messages import (
     Batch,
     Bookmark,
@@ -178,5 +179,8 @@ def _known_gone(message: service_pb2.KnownGone) -> KnownGone:
     return KnownGone(
         kind,
         reason,
+        resource_name(message.group, message.resource),
+        message.cluster,
+        message.namespace,
         tuple(ids[start : start + ID_BYTES] for start in range(0, len(ids), ID_BYTES)),
     )

@@ -19,7 +19,7 @@ from typing import Generic, NamedTuple, TypeVar
 from watchcache.errors import InvalidArgumentError
 from watchcache.holdings import object_id
 from watchcache.keys import Key
-from watchcache.messages import Event
+from watchcache.messages import Event, KnownGone
 from watchcache.objects import Decoder
 from watchcache.states import EventType, LeftReason
 
@@ -189,30 +189,32 @@ class Store(Generic[T]):
         for _, _, entry in _walk(self._tables):
             entry.revision = 0
 
-    def remove_ids(
-        self, kind: EventType, left_reason: LeftReason | None, ids: Iterable[bytes]
-    ) -> list[Change[T]]:
+    def remove_ids(self, gone: KnownGone) -> list[Change[T]]:
         """Let go of objects that are named by their ids; return what changed."""
         changes = []
-        others: dict[bytes, tuple[str, Key]] | None = None
-        for wanted in ids:
+        resource = gone.resource
+        others: dict[bytes, Key] | None = None
+        for wanted in gone.ids:
             place = self.find_uid(str(uuid.UUID(bytes=wanted)))
-            if place is None:
-                # Its uid is no UUID in this form, or another object has taken its place.
+            key = None if place is None else place[1]
+            if place is None or key is None or not _is_of(gone, *place):
+                # Its uid is no UUID in this form, or that of an object of another resource too, or
+                # another object has taken its place.
                 if others is None:
-                    others = self._by_id()
-                place = others.pop(wanted, None)
-            if place is not None:
-                resource, key = place
-                held = _find(self._tables, resource, key)
-                assert held is not None, "what the index names is held"
+                    others = self._by_id(gone)
+                key = others.pop(wanted, None)
+            held = None if key is None else _find(self._tables, resource, key)
+            if key is not None and held is not None:
                 self._take_out(resource, key)
-                changes.append(self._change(kind, resource, key, held, None, left_reason))
+                changes.append(self._change(gone.type, resource, key, held, None, gone.left_reason))
         return changes
 
-    def _by_id(self) -> dict[bytes, tuple[str, Key]]:
+    def _by_id(self, gone: KnownGone) -> dict[bytes, Key]:
         return {
-            object_id(entry.uid): (resource, key) for resource, key, entry in _walk(self._tables)
+            object_id(entry.uid): key
+            for key, entry in self.select(
+                gone.resource, namespace=gone.namespace, cluster=gone.cluster
+            )
         }
 
     def walk(self) -> Iterator[tuple[str, Key, Entry]]:
@@ -389,6 +391,10 @@ def _find(tables: Mapping[str, _Table], resource: str, key: Key) -> Entry | None
     table = tables.get(resource)
     entries = table.get((key.cluster, key.namespace)) if table is not None else None
     return entries.get(key.name) if entries is not None else None
+
+
+def _is_of(gone: KnownGone, resource: str, key: Key) -> bool:
+    return (gone.resource, gone.cluster, gone.namespace) == (resource, key.cluster, key.namespace)
 
 
 def _discard_entry(tables: Mapping[str, _Table], resource: str, key: Key) -> None:

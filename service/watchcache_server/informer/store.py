@@ -179,7 +179,8 @@ class Store:
             if not wanted.passes_source(source):
                 continue
             version = source.position_at(revision)
-            if source.is_retiring or not (version or self.revision == revision):
+            is_known = bool(version) if source.is_synced else self.revision == revision
+            if source.is_retiring or not is_known:
                 return None
             if version:
                 found[source.identity] = version

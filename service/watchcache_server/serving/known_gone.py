@@ -44,7 +44,15 @@ def known_gone(extension: Extension, wanted: Filter, known: Known) -> Iterator[p
         ids = known.take(group)
         for first in range(0, len(ids), _IDS_IN_MESSAGE):
             some = b"".join(ids[first : first + _IDS_IN_MESSAGE])
-            yield pb.KnownGone(type=verdict.type, left_reason=verdict.left_reason, ids=some)
+            yield pb.KnownGone(
+                type=verdict.type,
+                left_reason=verdict.left_reason,
+                ids=some,
+                cluster=group.cluster,
+                group=group.group,
+                resource=group.resource,
+                namespace=group.namespace,
+            )
 
 
 def _verdict(extension: Extension, wanted: Filter, group: KnownGroup) -> _Verdict | None:

@@ -285,5 +285,8 @@ def known_gone(
             type=event_pb2.EventType.Value(f"EVENT_TYPE_{kind}"),
             left_reason=event_pb2.LeftReason.Value(f"LEFT_REASON_{left}"),
             ids=b"".join(ids),
+            cluster="hub",
+            resource="pods",
+            namespace="team-a",
         )
     )

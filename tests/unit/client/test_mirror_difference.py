@@ -72,10 +72,11 @@ class Listener:
         return told
 
 
-def gone(*uids: str, reason: LeftReason | None = None) -> KnownGone:
+def gone(*uids: str, reason: LeftReason | None = None, resource: str = "pods") -> KnownGone:
     """Return that objects are gone, or have left for a reason."""
     kind = EventType.DELETED if reason is None else EventType.LEFT
-    return KnownGone(kind, reason, tuple(object_id(uid) for uid in uids))
+    ids = tuple(object_id(uid) for uid in uids)
+    return KnownGone(kind, reason, resource, "hub", "team-a", ids)
 
 
 def held(mirror: Mirror[Any]) -> dict[str, tuple[str, str]]:
@@ -155,7 +156,8 @@ async def test_a_queue_hands_out_what_the_difference_touches() -> None:
                 pass
         assert len(queue) == 0
         await watch.say(AWAY, DIFFERENCE, status(), status("secrets"))
-        await watch.say(changes(event("ADDED", "changed", rv=2)), gone("uid-gone", "uid-a-1"))
+        await watch.say(changes(event("ADDED", "changed", rv=2)), gone("uid-gone"))
+        await watch.say(gone("uid-a-1", resource="secrets"))
         await watch.say(Synced())
         keys = []
         while len(queue):

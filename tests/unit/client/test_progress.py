@@ -241,7 +241,8 @@ def test_what_is_gone_comes_by_ids(name: str) -> None:
     kind, left, reason = _GONE[name]
     first, second = bytes(range(16)), bytes(range(16, 32))
     message = _progress().receive(known_gone(first, second, kind=kind, left=left))
-    assert message == KnownGone(EventType(kind), reason, (first, second))
+    place = ("pods", "hub", "team-a")
+    assert message == KnownGone(EventType(kind), reason, *place, (first, second))
 
 
 def test_batches_of_who_catches_up_are_marked() -> None:

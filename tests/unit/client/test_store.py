@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.client.fake_service import event
 from watchcache import Event, EventType, InvalidArgumentError, Key, LeftReason, Version
 from watchcache.holdings import object_id
+from watchcache.messages import KnownGone
 from watchcache.objects import decode_json
 from watchcache.store import Change, Store
 from watchcache.v1alpha1 import event_pb2
@@ -312,7 +313,18 @@ def _remove(
     kind: EventType = EventType.DELETED,
     reason: LeftReason | None = None,
 ) -> list[Told]:
-    return _told(store.remove_ids(kind, reason, [object_id(uid) for uid in uids]))
+    return _told(store.remove_ids(_gone(*uids, kind=kind, reason=reason)))
+
+
+def _gone(
+    *uids: str,
+    kind: EventType = EventType.DELETED,
+    reason: LeftReason | None = None,
+    resource: str = "pods",
+) -> KnownGone:
+    """Say that objects of a resource are gone."""
+    ids = tuple(object_id(uid) for uid in uids)
+    return KnownGone(kind, reason, resource, "hub", "team-a", ids)
 
 
 _UIDS = {
@@ -337,10 +349,21 @@ def test_what_is_named_is_told_in_order_with_what_was_held() -> None:
     left = [("LEFT", "p2", "KIND_GONE"), ("LEFT", "p0", "KIND_GONE")]
     named = (_UUIDS[2], "unheard of", _UUIDS[0], _UUIDS[2], "unheard of")
     assert _remove(store, *named, kind=EventType.LEFT, reason=LeftReason.KIND_GONE) == left
-    (change,) = store.remove_ids(EventType.DELETED, None, [object_id(_UUIDS[1])])
+    (change,) = store.remove_ids(_gone(_UUIDS[1]))
     assert change.new is None
     assert change.object["metadata"]["name"] == "p1"
     assert set(_versions(store)) == {"p3"}
+
+
+@pytest.mark.parametrize("resource", ["events", "events.events.k8s.io"])
+def test_an_object_of_another_resource_with_the_same_uid_stays(resource: str) -> None:
+    """The core's Events and those of events.k8s.io are the same objects."""
+    both = ("events", "events.events.k8s.io")
+    store = _store(*(event("ADDED", "e", uid=_UUIDS[0], resource=each) for each in both))
+    (change,) = store.remove_ids(_gone(_UUIDS[0], resource=resource))
+    assert change.resource == resource
+    assert [each for each, _ in store.versions()] == [each for each in both if each != resource]
+    assert store.remove_ids(_gone(_UUIDS[0], resource="pods")) == []
 
 
 def test_names_that_are_told_twice_are_passed_over() -> None:

@@ -40,7 +40,10 @@ def said(
     world: World, held: Known, wanted: Filter = EVERYTHING
 ) -> list[tuple[int, int, list[bytes]]]:
     """Return type, reason and ids of what is said."""
+    places = {group[:4] for group in held.groups}
     messages = list(known_gone(world.extension, wanted, held))
+    for each in messages:
+        assert (each.cluster, each.group, each.resource, each.namespace) in places
     return [(each.type, each.left_reason, ids_of(each)) for each in messages]
 
 

@@ -645,22 +645,38 @@ class KnownGone(_message.Message):
     TYPE_FIELD_NUMBER: _builtins.int
     LEFT_REASON_FIELD_NUMBER: _builtins.int
     IDS_FIELD_NUMBER: _builtins.int
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
     type: _event_pb2.EventType.ValueType
     """DELETED or LEFT. In what state the objects ended is not known."""
     left_reason: _event_pb2.LeftReason.ValueType
     """Why, for LEFT."""
     ids: _builtins.bytes
     """Ids of 16 bytes each, as they were uploaded."""
+    cluster: _builtins.str
+    """Cluster that they were uploaded for. Objects of two resources may have one uid."""
+    group: _builtins.str
+    """API group that they were uploaded for."""
+    resource: _builtins.str
+    """Plural name that they were uploaded for."""
+    namespace: _builtins.str
+    """Namespace that they were uploaded for."""
     def __init__(
         self,
         *,
         type: _event_pb2.EventType.ValueType = ...,
         left_reason: _event_pb2.LeftReason.ValueType = ...,
         ids: _builtins.bytes = ...,
+        cluster: _builtins.str = ...,
+        group: _builtins.str = ...,
+        resource: _builtins.str = ...,
+        namespace: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "left_reason", b"left_reason", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "group", b"group", "ids", b"ids", "left_reason", b"left_reason", "namespace", b"namespace", "resource", b"resource", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
