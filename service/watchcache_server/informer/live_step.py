@@ -88,7 +88,9 @@ class LiveStep(Step):
                 entry.namespace, change.labels_before
             )
             if kind in (EventKind.DELETED, EventKind.LEFT):
-                if not had:
+                # In what state an earlier stream has told of what is not walked yet is not known.
+                may_have_had = not is_walked and wanted.passes_namespace(entry.namespace)
+                if not (had or may_have_had):
                     return None
             elif wanted.passes(entry.namespace, entry.labels):
                 kind = EventKind.MODIFIED if had else EventKind.ADDED

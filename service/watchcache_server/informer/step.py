@@ -89,8 +89,16 @@ class Step:
         if self.wanted.passes(entry.namespace, entry.labels):
             if self.held is not None and self.held.has(source, entry):
                 return None
-        elif self.held is not None and self.held.may_know(source, entry):
+        elif self._may_be_held(source, entry):
             kind, reason = EventKind.LEFT, LeftReason.SELECTION
         else:
             return None
         return Event(kind, source, entry, entry.revision, reason, False)
+
+    def _may_be_held(self, source: Source, entry: Entry) -> bool:
+        """Tell whether the reader may hold an object that does not pass."""
+        return (
+            self.held is not None
+            and self.wanted.passes_namespace(entry.namespace)
+            and self.held.may_know(source, entry)
+        )

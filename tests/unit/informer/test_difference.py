@@ -114,6 +114,19 @@ def test_by_versions_only_what_has_changed_since_is_sent() -> None:
     assert told(step) == [(ADDED, "b"), (LEFT, "c")]
 
 
+def test_the_end_of_what_no_longer_passes_is_told_to_who_may_hold_it() -> None:
+    """It passed when the reader was told of it, in another life, and nobody here knows."""
+    store, source = make_store(thing("a", 8, "tin"), thing("b", 8, "tin"))
+    revision = store.revision
+    store.apply(source, [Remove(thing("a", 9, "tin"))], 2.0)
+    held = Past({source: "6"})
+    step = advance(store, GOLD, begin_snapshot(store, GOLD, revision), held=held)
+    assert told(step) == [(DELETED, "a"), (LEFT, "b")]
+    elsewhere = Filter(namespaces=("team-b",), label_selector="tier=gold")
+    step = advance(store, elsewhere, begin_snapshot(store, elsewhere, revision), held=held)
+    assert told(step) == []
+
+
 def test_who_falls_behind_with_a_difference_still_gets_it() -> None:
     """It goes on with its walk, and catches up with what changed meanwhile."""
     store, source = make_store(*(thing(name, 1) for name in "abcd"))

@@ -356,9 +356,11 @@ class SubscriptionMachine(RuleBasedStateMachine):
                     del reader.held[key]
         reader.end_difference()
 
-    @rule(i=which, limits=limits, before=changes)
-    def come_back_after_a_restart(self, i: int, limits: Limits, before: list[Change]) -> None:
-        """Go on at another store by the upstream versions of a token."""
+    @rule(i=which, limits=limits, before=changes, after=changes)
+    def come_back_after_a_restart(
+        self, i: int, limits: Limits, before: list[Change], after: list[Change]
+    ) -> None:
+        """Go on at another store, which has gone on too, by the upstream versions of a token."""
         reader = self.readers[i % len(self.readers)].copy()
         if reader.token is None or reader.token[1] is not None:
             return
@@ -369,9 +371,11 @@ class SubscriptionMachine(RuleBasedStateMachine):
         store = Store(b"epoch-02", max_changes=1000, max_history_bytes=1 << 20)
         versions: dict[Source, str] = {}
         ends: list[tuple[Source, Item, bool]] = []
+        informers: list[SimulatedInformer] = []
         for informer in [*self.active, *self.others]:
             again = SimulatedInformer(informer.cluster, store, informer.source.spec)
             self.bind(again)
+            informers.append(again)
             again.list(0)
             again.commit()
             position = positions.pop(again.source.identity, None)
@@ -381,8 +385,15 @@ class SubscriptionMachine(RuleBasedStateMachine):
         if positions:
             # What it watched is watched no longer: it begins anew.
             return
+        revision = store.revision
+        self.change(after)
+        for again in informers:
+            again.follow(100)
+            again.ask()
+            while again.answer():
+                pass
         reader.store, reader.limits = store, limits
-        reader.begin_with(Past(versions), begin_snapshot(store, reader.wanted, store.revision))
+        reader.begin_with(Past(versions), begin_snapshot(store, reader.wanted, revision))
         for source, thing, is_deleted in ends:
             reader.end(key_of(source, thing.namespace, thing.name), thing.uid, is_deleted)
         reader.catch_up()
