@@ -87,7 +87,7 @@ class CatchUpStep(Step):
         kind, reason = change.kind, change.left_reason
         is_known = entry.first_revision <= self._told_up_to
         is_end = kind in (EventKind.DELETED, EventKind.LEFT)
-        if not is_end and self.wanted.passes(entry.namespace, entry.labels):
+        if not is_end and self.wanted.passes(entry.namespace, entry.labels, entry.fields):
             kind = EventKind.MODIFIED if is_known else EventKind.ADDED
         elif not is_known or not self.wanted.passes_namespace(entry.namespace):
             return None
