@@ -169,7 +169,7 @@ class ExtensionRegistry:
                 "watch all namespaces with one, or register several extensions",
                 setting="max_sources",
             )
-        # Each informer is described with selectors and paths, in answers that hold an extension whole.
+        # Each informer is described with selectors and paths, in answers that hold an extension.
         size = len(spec.clusters) * sum(
             max(1, len(each.namespaces))
             * len("".join((each.label_selector, each.field_selector, *each.indexes)).encode())

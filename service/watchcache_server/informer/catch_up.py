@@ -62,9 +62,12 @@ class CatchUpStep(Step):
         for revision, change in self.store.latest_since(self.revision):
             if not self.may_scan():
                 return False
-            if change is not None and self.wanted.passes_source(change.source):
-                if change.entry is None:
+            if change is not None and change.entry is None:
+                # A source that has taken objects over may no longer have the paths of the filter.
+                has_moved = change.kind is EventKind.MODIFIED and self.wanted.covers(change.source)
+                if has_moved or self.wanted.passes_source(change.source):
                     return self._begin_walk(change)
+            elif change is not None and self.wanted.passes_source(change.source):
                 event = self._seen(change, change.entry)
                 if event is not None:
                     if self.is_full(event.entry.raw_size):

@@ -68,17 +68,9 @@ class _Step:
                 for entry in _decode_list(raw):
                     yield from self._entry.read(bytes(entry))
         elif self.paths and raw not in {b"", b"null"}:
-            value = held_value(_text(raw) if first == _TEXT else raw.decode())
+            value = held_value(_decode_text(raw) if first == _TEXT else raw.decode())
             for path in self.paths:
                 yield path, value
-
-
-def _text(raw: bytes) -> str:
-    try:
-        return _decode_text(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        # Half of a surrogate pair, which JSON allows and Unicode does not: as it is written.
-        return raw.decode()
 
 
 class FieldReader:
@@ -91,7 +83,7 @@ class FieldReader:
         self._most_values = most_values
 
     def read(self, body: bytes) -> FieldValues:
-        """Return the values of an object, which has been decoded before.
+        """Return the values of an object, which has been decoded before and so is valid.
 
         Beyond the limit those that sort first are kept, so that it does not depend on their order.
         """

@@ -56,5 +56,4 @@ def held_value(value: str) -> str:
     """Return what stands for a value in an index: itself, or its digest if it is very long."""
     if len(value) <= _LONGEST_VALUE:
         return value
-    # JSON may hold half of a surrogate pair; no text of a request does.
-    return f"sha256:{hashlib.sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return f"sha256:{hashlib.sha256(value.encode()).hexdigest()}"
