@@ -12,8 +12,8 @@ __all__ = ["require_indexed"]
 def require_indexed(extension: Extension, wanted: Filter) -> None:
     """Refuse a filter by a path that an informer in view is not registered with.
 
-    Of an informer of which only the kind is known it is not known whether it is in view. Raises
-    InvalidRequestError.
+    Where the filter names resources, nobody knows yet whether an informer of which only the kind is
+    known is in view. Raises InvalidRequestError.
     """
     if not wanted.paths:
         return
@@ -25,7 +25,7 @@ def require_indexed(extension: Extension, wanted: Filter) -> None:
             informer.spec.type_name
             for informer in in_view
             if path not in informer.spec.indexes
-            and (informer.source.resource or path not in declared)
+            and (informer.source.resource or not wanted.resources or path not in declared)
         ]
         if lacking or path not in declared:
             raise _not_declared(path, extension, lacking)
