@@ -221,11 +221,10 @@ class Mirror(Generic[T]):
     def by_index(
         self, resource: str, path: str, value: str, *, namespace: str | None = None
     ) -> _List[T]:
-        """Return the objects that have this value at a field path. An index makes this fast.
+        """Return the objects that have this value at one of the resource's index paths.
 
-        `path` is one of the index paths that the resource is registered with, or this raises
-        InvalidArgumentError. Numbers are compared as they are written, booleans are "true" and
-        "false".
+        Numbers are compared as they are written, booleans are "true" and "false". Raises
+        InvalidArgumentError for a path that the resource is not registered with.
         """
         name = parse_resource(resource)
         check_path(path)
@@ -236,9 +235,8 @@ class Mirror(Generic[T]):
                 "path", f"{name} of {self._name} is not indexed by {path}; register it with it"
             )
         if not self._watch.is_whole and not path.startswith("metadata."):
-            raise InvalidArgumentError.of(
-                "path", f"this mirror does not hold {path}; make it with view='full'"
-            )
+            told = f"this mirror does not hold {path}; make it with view='full'"
+            raise InvalidArgumentError.of("path", told)
         found = self._store.by_index(str(name), path, value)
         return self._decoded(pair for pair in found if namespace in (None, pair[0].namespace))
 
