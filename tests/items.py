@@ -42,6 +42,7 @@ def source_spec(
     projection: str = "full",
     names: Iterable[tuple[str, str]] = (),
     is_scope_open: bool = False,
+    indexes: Iterable[str] = (),
 ) -> SourceSpec:
     """Make the spec of a source: all pods of cluster hub, but for what is given."""
     return SourceSpec(
@@ -56,6 +57,7 @@ def source_spec(
         projection=projection,
         names=tuple(names),
         is_scope_open=is_scope_open,
+        indexes=tuple(indexes),
     )
 
 

@@ -216,6 +216,16 @@ class Settings:
     max_manifest_documents: int = _setting(
         5000, "Objects in the manifests of a spec, Lists expanded.", low=1
     )
+    max_index_paths: int = _setting(
+        16, "Field paths that an entry of a spec may be indexed by.", low=0, high=256
+    )
+    max_index_values: int = _setting(
+        64,
+        "Values at these paths that are indexed of one object; the others are left out and counted "
+        "in its informer's status.",
+        low=1,
+        high=10_000,
+    )
     account_check_seconds: float = _setting(
         5,
         "Longest that Register waits to learn whether the ServiceAccount exists; then it goes on.",

@@ -100,6 +100,7 @@ class Connection:
         clusters: Sequence[str] = (),
         namespaces: Sequence[str] = (),
         projection: Projection | str | None = None,
+        index_paths: Sequence[str] = (),
         ttl: Duration | None = None,
         wait: Duration | None = None,
     ) -> Extension:
@@ -108,7 +109,8 @@ class Connection:
         `watch` lists resources ("deployments.apps", "pods", or `Resource` for more); `content`
         holds manifests to derive them from, with `only_these_objects` to watch exactly those.
         Without either, the extension watches nothing. `namespaces` and `projection` hold for every
-        entry of `watch` that names none of its own; no namespaces means all. `ttl` frees the
+        entry of `watch` that names none of its own; no namespaces means all. So do `index_paths`,
+        the field paths that objects can be filtered by ("spec.nodeName"). `ttl` frees the
         extension when nobody watches or renews it for so long. `wait` lets the answer wait until
         every informer is live or has failed; look at `not_live` of what is returned.
 
@@ -127,6 +129,7 @@ class Connection:
                 clusters=clusters,
                 namespaces=namespaces,
                 projection=projection,
+                index_paths=index_paths,
                 ttl=ttl,
             )
             request.spec.CopyFrom(spec)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 from watchcache.backoff import Backoff
@@ -32,6 +32,8 @@ class Selection(TypedDict, total=False):
     resources: Sequence[str]
     namespaces: Sequence[str]
     label_selector: str
+    fields: Mapping[str, str | Sequence[str]]
+    """Values at index paths of the spec; of several values for one path, one has to match."""
 
 
 class ListOptions(Selection, Consistency, total=False):
@@ -394,7 +396,21 @@ def _filter(selection: Selection) -> service_pb2.Filter:
         ],
         namespaces=selection.get("namespaces", ()),
         label_selector=selection.get("label_selector", ""),
+        fields=[
+            service_pb2.FieldValue(path=path, value=value)
+            for path, values in selection.get("fields", {}).items()
+            for value in _values(path, values)
+        ],
     )
+
+
+def _values(path: str, values: str | Sequence[str]) -> Sequence[str]:
+    if isinstance(values, str):
+        return (values,)
+    if not values:
+        # Without any value there would be no such filter, and everything would pass.
+        raise InvalidArgumentError.of("fields", f"{path} has no value; give one, or leave it out")
+    return values
 
 
 def _view(view: View | str) -> event_pb2.View.ValueType:

@@ -26,6 +26,7 @@ from watchcache.errors import (
     WatchCacheError,
 )
 from watchcache.holdings import HeldObject
+from watchcache.index_paths import check_path
 from watchcache.keys import Key, ResourceName, parse_resource
 from watchcache.messages import (
     Batch,
@@ -216,6 +217,28 @@ class Mirror(Generic[T]):
         """Return the objects with an owner reference to this uid. An index makes this fast."""
         self._check_readable(parse_resource(resource))
         return self._decoded(self._store.by_owner(str(parse_resource(resource)), uid))
+
+    def by_index(
+        self, resource: str, path: str, value: str, *, namespace: str | None = None
+    ) -> _List[T]:
+        """Return the objects that have this value at one of the resource's index paths.
+
+        Numbers are compared as they are written, booleans are "true" and "false". Raises
+        InvalidArgumentError for a path that the resource is not registered with.
+        """
+        name = parse_resource(resource)
+        check_path(path)
+        self._check_readable(name, namespace=namespace)
+        covering = self._sources.covering(name, namespace=namespace)
+        if any(path not in source.index_paths for source in covering):
+            raise InvalidArgumentError.of(
+                "path", f"{name} of {self._name} is not indexed by {path}; register it with it"
+            )
+        if not self._watch.is_whole and not path.startswith("metadata."):
+            told = f"this mirror does not hold {path}; make it with view='full'"
+            raise InvalidArgumentError.of("path", told)
+        found = self._store.by_index(str(name), path, value)
+        return self._decoded(pair for pair in found if namespace in (None, pair[0].namespace))
 
     def snapshot(self) -> dict[tuple[str, Key], Version]:
         """Return which version of every object is held, whatever its age; for comparing."""

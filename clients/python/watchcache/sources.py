@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from watchcache.keys import ResourceName
-from watchcache.states import SourceState
+from watchcache.states import Projection, SourceState
 from watchcache.status import Source
 
 __all__ = ["SourceTable"]
 
-_Identity = tuple[str, str, str, str, str, str]
+_Identity = tuple[str, str, str, str, str, str, Projection, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,9 @@ def _identity(source: Source) -> _Identity:
         source.namespace,
         source.label_selector,
         source.field_selector,
+        # While one takes over from another, they may differ in nothing else.
+        source.projection,
+        source.index_paths,
     )
 
 

@@ -34,8 +34,9 @@ class Resource:
 
     It is named by `name`: the plural or the kind, with its group and perhaps a version
     ("deployments.apps", "deployments.v1.apps", "pods", "Deployment.apps"). `namespaces` and
-    `projection` are those of the registration if not given; an empty one, `()`, means all of
-    them, and is what a cluster-scoped resource needs.
+    `projection` are those of the registration if not given, and so are `index_paths`, by which
+    objects can be filtered ("spec.nodeName"). No namespaces, `()`, means all of them, and is what a
+    cluster-scoped resource needs.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Resource:
     label_selector: str = ""
     field_selector: str = ""
     projection: Projection | str | None = None
+    index_paths: Sequence[str] | None = None
 
     def to_message(
         self,
@@ -50,6 +52,7 @@ class Resource:
         field: str,
         namespaces: Sequence[str],
         projection: extension_pb2.Projection.ValueType,
+        index_paths: Sequence[str] = (),
     ) -> extension_pb2.ResourceWatch:
         """Return the entry, with defaults for what it leaves open; errors name it by `field`."""
         message = extension_pb2.ResourceWatch(
@@ -57,6 +60,7 @@ class Resource:
             field_selector=self.field_selector,
             namespaces=namespaces if self.namespaces is None else (),
             projection=projection,
+            index_paths=index_paths if self.index_paths is None else (),
         )
         kind, dot, rest = self.name.partition(".")
         is_kind = _KIND.fullmatch(kind) is not None
@@ -74,6 +78,9 @@ class Resource:
             own = self.namespaces or ()
             message.namespaces.extend(_namespaces(own, field=f"{field}.namespaces"))
         with violations.collecting():
+            own = self.index_paths or ()
+            message.index_paths.extend(_names(own, field=f"{field}.index_paths"))
+        with violations.collecting():
             if self.projection:
                 message.projection = _projection(self.projection, field=f"{field}.projection")
         violations.finish()
@@ -89,6 +96,7 @@ def build_spec(
     clusters: Sequence[str] = (),
     namespaces: Sequence[str] = (),
     projection: Projection | str | None = None,
+    index_paths: Sequence[str] = (),
     ttl: Duration | None = None,
 ) -> extension_pb2.ExtensionSpec:
     """Make the spec of an extension. Raises InvalidArgumentError."""
@@ -102,20 +110,24 @@ def build_spec(
         if ttl is not None:
             spec.ttl.CopyFrom(duration_message(seconds_of(ttl, field="ttl")))
     kept, defaults = extension_pb2.PROJECTION_UNSPECIFIED, tuple[str, ...]()
+    paths: tuple[str, ...] = ()
     with violations.collecting():
         kept = _projection(projection, field="projection")
     with violations.collecting():
         defaults = tuple(_namespaces(namespaces, field="namespaces"))
     with violations.collecting():
+        paths = tuple(_names(index_paths, field="index_paths"))
+    with violations.collecting():
         if content is not None:
             _fill_content(spec, content, namespaces, projection=kept)
             spec.content.only_these_objects = only_these_objects
+            spec.content.index_paths.extend(paths)
         elif only_these_objects:
             raise InvalidArgumentError.of(
                 "only_these_objects", "it narrows content, and there is none"
             )
         elif watch is not None:
-            _fill_watch_set(spec, watch, defaults, projection=kept)
+            _fill_watch_set(spec, watch, defaults, projection=kept, index_paths=paths)
     violations.finish()
     return spec
 
@@ -139,6 +151,7 @@ def _fill_watch_set(
     namespaces: Sequence[str],
     *,
     projection: extension_pb2.Projection.ValueType,
+    index_paths: Sequence[str],
 ) -> None:
     spec.resources.SetInParent()
     violations = Violations()
@@ -146,7 +159,10 @@ def _fill_watch_set(
         resource = Resource(entry) if isinstance(entry, str) else entry
         with violations.collecting():
             message = resource.to_message(
-                field=f"watch[{index}]", namespaces=namespaces, projection=projection
+                field=f"watch[{index}]",
+                namespaces=namespaces,
+                projection=projection,
+                index_paths=index_paths,
             )
             spec.resources.items.append(message)
     violations.finish()

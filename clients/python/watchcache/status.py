@@ -83,6 +83,7 @@ class Source:
     stored_bytes: int
     missing_access: AccessRule | None
     sync_duration_seconds: float | None
+    index_paths: tuple[str, ...] = ()
 
     @property
     def is_live(self) -> bool:
@@ -129,6 +130,7 @@ class Source:
             sync_duration_seconds=duration_seconds(message.sync_duration)
             if message.HasField("sync_duration")
             else None,
+            index_paths=tuple(message.index_paths),
         )
 
 

@@ -18,6 +18,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from watchcache.errors import InvalidArgumentError
 from watchcache.holdings import object_id
+from watchcache.index_paths import values_at
 from watchcache.keys import Key
 from watchcache.messages import Event, KnownGone
 from watchcache.objects import Decoder
@@ -63,6 +64,10 @@ class Entry:
     def labels(self) -> Mapping[str, str]:
         """metadata.labels."""
         return self._read_metadata()[0]
+
+    def values(self, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yield each of these field paths with each value there."""
+        return values_at(self.require_body(), paths)
 
     @property
     def owner_uids(self) -> tuple[str, ...]:
@@ -128,6 +133,7 @@ class Store(Generic[T]):
         self._incoming: dict[str, _Table] | None = None
         self._by_label: dict[str, dict[tuple[str, str], set[Key]]] = {}
         self._by_owner: dict[str, dict[str, set[Key]]] = {}
+        self._by_field: dict[str, dict[str, dict[str, set[Key]]]] = {}
         self._by_uid: dict[str, tuple[str, Key]] | None = None
 
     @property
@@ -154,6 +160,7 @@ class Store(Generic[T]):
         self._tables, self._incoming = after, None
         self._by_label.clear()
         self._by_owner.clear()
+        self._by_field.clear()
         self._by_uid = None
         gone, present = [], []
         for resource, key, old in _walk(before):
@@ -262,6 +269,19 @@ class Store(Generic[T]):
         for key in index.get(uid, ()):
             yield key, self._tables[resource][key.cluster, key.namespace][key.name]
 
+    def by_index(self, resource: str, path: str, value: str) -> Iterator[tuple[Key, Entry]]:
+        """Iterate over the objects that have this value at a field path."""
+        paths = self._by_field.setdefault(resource, {})
+        index = paths.get(path)
+        if index is None:
+            index = {}
+            for key, entry in self.select(resource):
+                for _, found in entry.values((path,)):
+                    index.setdefault(found, set()).add(key)
+            paths[path] = index
+        for key in index.get(value, ()):
+            yield key, self._tables[resource][key.cluster, key.namespace][key.name]
+
     def find_uid(self, uid: str) -> tuple[str, Key] | None:
         """Return resource and key of the object with this uid."""
         if self._by_uid is None:
@@ -345,6 +365,10 @@ class Store(Generic[T]):
         if owners is not None:
             for uid in entry.owner_uids:
                 owners.setdefault(uid, set()).add(key)
+        fields = self._by_field.get(resource)
+        if fields:
+            for path, value in entry.values(fields):
+                fields[path].setdefault(value, set()).add(key)
         if self._by_uid is not None:
             self._by_uid[entry.uid] = (resource, key)
 
@@ -358,6 +382,10 @@ class Store(Generic[T]):
         if owners is not None:
             for uid in entry.owner_uids:
                 _discard(owners, uid, key)
+        fields = self._by_field.get(resource)
+        if fields:
+            for path, value in entry.values(fields):
+                _discard(fields[path], value, key)
         if self._by_uid is not None:
             self._by_uid.pop(entry.uid, None)
 

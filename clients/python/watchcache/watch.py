@@ -21,6 +21,7 @@ from watchcache.holdings import Holdings, uploads
 from watchcache.messages import Disconnected, Message, Synced
 from watchcache.progress import Retry, WatchProgress
 from watchcache.service import Service, Stream
+from watchcache.v1alpha1 import event_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
 
 __all__ = ["Watch"]
@@ -65,6 +66,11 @@ class Watch(Generic[T]):
         Empty while a snapshot is under way.
         """
         return self._progress.resume_token
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it brings whole objects, not only their metadata or keys."""
+        return self._request.view in (event_pb2.VIEW_UNSPECIFIED, event_pb2.VIEW_FULL)
 
     async def __aenter__(self) -> Self:
         return self

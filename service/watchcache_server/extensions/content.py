@@ -87,6 +87,7 @@ def watches_of(
     only_these_objects: bool,
     projection: Projection,
     max_documents: int,
+    indexes: tuple[str, ...] = (),
 ) -> tuple[ResourceWatch, ...]:
     """Derive the watch set from manifests; `namespace` is for objects that name none.
 
@@ -115,7 +116,9 @@ def watches_of(
             "informers",
             reason="INVALID_MANIFESTS",
         )
-    return _watches(references, only_these_objects=only_these_objects, projection=projection)
+    return _watches(
+        references, only_these_objects=only_these_objects, projection=projection, indexes=indexes
+    )
 
 
 def _objects(manifests: bytes, empties: _Allowance) -> Iterator[tuple[str, Any]]:
@@ -228,7 +231,11 @@ def _reference(value: Any, default_namespace: str) -> _Reference | str:
 
 
 def _watches(
-    references: set[_Reference], *, only_these_objects: bool, projection: Projection
+    references: set[_Reference],
+    *,
+    only_these_objects: bool,
+    projection: Projection,
+    indexes: tuple[str, ...],
 ) -> tuple[ResourceWatch, ...]:
     by_scope: dict[tuple[str, str, str, str], list[str]] = {}
     for ref in references:
@@ -250,6 +257,7 @@ def _watches(
                 if only_these_objects and not is_single
                 else (),
                 is_scope_open=True,
+                indexes=indexes,
             )
         )
     return tuple(sorted(watches))

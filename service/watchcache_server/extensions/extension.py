@@ -75,6 +75,7 @@ class Extension:
         max_changes: int,
         max_history_bytes: int,
         max_ends: int,
+        max_index_values: int,
         deliveries_per_second: int,
         owner: ExtensionOwner,
     ) -> None:
@@ -90,6 +91,7 @@ class Extension:
             max_changes=max_changes,
             max_history_bytes=max_history_bytes,
             max_ends=max_ends,
+            most_index_values=max_index_values,
         )
         self.pulse = Pulse(deliveries_per_second)
         #: Those that the spec asks for, and those that go on until their objects are taken over.

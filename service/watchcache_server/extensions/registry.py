@@ -169,10 +169,10 @@ class ExtensionRegistry:
                 "watch all namespaces with one, or register several extensions",
                 setting="max_sources",
             )
-        # Each informer is described with its selectors, in answers that hold an extension whole.
+        # Each informer is described with selectors and paths, in answers that hold an extension.
         size = len(spec.clusters) * sum(
             max(1, len(each.namespaces))
-            * len(f"{each.label_selector}{each.field_selector}".encode())
+            * len("".join((each.label_selector, each.field_selector, *each.indexes)).encode())
             for each in spec.resources
         )
         limit = self._settings.max_spec_bytes
@@ -252,6 +252,7 @@ class ExtensionRegistry:
             max_changes=self._settings.history_changes,
             max_history_bytes=self._settings.history_bytes,
             max_ends=self._settings.history_ends,
+            max_index_values=self._settings.max_index_values,
             deliveries_per_second=self._settings.deliveries_per_second,
             owner=self,
         )

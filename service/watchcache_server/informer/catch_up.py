@@ -17,7 +17,6 @@ the filter. So what does not pass has LEFT, and what does is told as it is.
 from __future__ import annotations
 
 from watchcache_server.informer.cursors import Cursor, Event, Limits, Walk
-from watchcache_server.informer.entries import Entry
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.held import Held
 from watchcache_server.informer.history import Change
@@ -62,10 +61,11 @@ class CatchUpStep(Step):
         for revision, change in self.store.latest_since(self.revision):
             if not self.may_scan():
                 return False
-            if change is not None and self.wanted.passes_source(change.source):
-                if change.entry is None:
+            if change is not None and change.entry is None:
+                if self._is_about_view(change):
                     return self._begin_walk(change)
-                event = self._seen(change, change.entry)
+            elif change is not None and self.wanted.passes_source(change.source):
+                event = self._seen(change)
                 if event is not None:
                     if self.is_full(event.entry.raw_size):
                         return False
@@ -73,6 +73,11 @@ class CatchUpStep(Step):
             self.revision = revision
         self.revision = self.store.revision
         return True
+
+    def _is_about_view(self, mark: Change) -> bool:
+        # A source that has taken objects over may no longer have the paths of the filter.
+        is_move = mark.kind is EventKind.MODIFIED
+        return (self.wanted.covers if is_move else self.wanted.passes_source)(mark.source)
 
     def _begin_walk(self, mark: Change) -> bool:
         if mark.kind is EventKind.MODIFIED:
@@ -82,12 +87,14 @@ class CatchUpStep(Step):
             self.walk = Walk((mark.source.number,), up_to=mark.revision)
         return False
 
-    def _seen(self, change: Change, entry: Entry) -> Event | None:
+    def _seen(self, change: Change) -> Event | None:
         """Return the change as this reader sees it, or None."""
+        entry = change.entry
+        assert entry is not None, "it is about one object"
         kind, reason = change.kind, change.left_reason
         is_known = entry.first_revision <= self._told_up_to
         is_end = kind in (EventKind.DELETED, EventKind.LEFT)
-        if not is_end and self.wanted.passes(entry.namespace, entry.labels):
+        if not is_end and self.wanted.passes(entry.namespace, entry.labels, entry.fields):
             kind = EventKind.MODIFIED if is_known else EventKind.ADDED
         elif not is_known or not self.wanted.passes_namespace(entry.namespace):
             return None

@@ -6,8 +6,10 @@ does not follow, so that a million entries cost it a few milliseconds; see docs/
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -16,7 +18,7 @@ from watchcache_server.informer.objects import Item
 from watchcache_server.informer.texts import Texts
 from watchcache_server.model.selectors import Labels
 
-__all__ = ["Entry", "OwnerIndex", "Table", "flat_labels"]
+__all__ = ["Entry", "FieldIndex", "OwnerIndex", "Table", "flat_labels"]
 
 
 class Entry(msgspec.Struct, gc=False, eq=False):
@@ -24,7 +26,8 @@ class Entry(msgspec.Struct, gc=False, eq=False):
 
     `stored` is the body compressed by `codec`; both change together when the source changes its
     codec. `raw_size` is the length of the body in bytes, `version` the API version it is written
-    in. `revision` is the extension's revision at which it took this form, `first_revision` that at
+    in. `fields` are the values at the index paths, a flat tuple (path, value, path, value, ...).
+    `revision` is the extension's revision at which it took this form, `first_revision` that at
     which its object became known; both are 0 before it is visible. The last entry of an object that
     is gone may have lost its body: its `raw_size` is 0 then.
     """
@@ -39,12 +42,13 @@ class Entry(msgspec.Struct, gc=False, eq=False):
     codec: Codec
     raw_size: int
     version: str
+    fields: Labels = ()
     revision: int = 0
     first_revision: int = 0
 
     @classmethod
-    def of(cls, item: Item, codec: Codec, version: str, texts: Texts) -> Entry:
-        """Make an entry of a decoded object."""
+    def of(cls, item: Item, codec: Codec, version: str, texts: Texts, fields: Labels = ()) -> Entry:
+        """Make an entry of a decoded object, with the values at its index paths."""
         texts.tidy()
         share = texts.share
         return cls(
@@ -58,11 +62,12 @@ class Entry(msgspec.Struct, gc=False, eq=False):
             codec=codec,
             raw_size=len(item.body),
             version=version,
+            fields=tuple([share(text, text) for text in fields]),
         )
 
     def without_body(self) -> Entry:
         """Return what is left to say of an object that is gone."""
-        return msgspec.structs.replace(self, owners=(), stored=b"", raw_size=0)
+        return msgspec.structs.replace(self, owners=(), fields=(), stored=b"", raw_size=0)
 
     def body(self) -> bytes:
         """Return the JSON object."""
@@ -204,44 +209,84 @@ class Table:
         return names
 
 
-class OwnerIndex:
-    """Entries by the uids of their owners. Most owners have few, so one entry is kept bare."""
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+class _Index(ABC, Generic[_Key]):
+    """Entries by keys of theirs. Most keys have few entries, so one entry is kept bare."""
 
     __slots__ = ("_entries",)
 
     def __init__(self) -> None:
-        self._entries: dict[str, Entry | set[Entry]] = {}
+        self._entries: dict[_Key, Entry | set[Entry]] = {}
+
+    @abstractmethod
+    def _keys(self, entry: Entry) -> Iterable[_Key]:
+        """Return the keys of an entry, each once."""
 
     def add(self, entry: Entry) -> None:
         """Index an entry."""
-        for uid in entry.owners:
-            held = self._entries.get(uid)
+        for key in self._keys(entry):
+            held = self._entries.get(key)
             if held is None:
-                self._entries[uid] = entry
+                self._entries[key] = entry
             elif isinstance(held, Entry):
-                self._entries[uid] = {held, entry}
+                self._entries[key] = {held, entry}
             else:
                 held.add(entry)
 
     def discard(self, entry: Entry) -> None:
         """Forget an entry."""
-        for uid in entry.owners:
-            held = self._entries.get(uid)
+        for key in self._keys(entry):
+            held = self._entries.get(key)
             if held is entry:
-                del self._entries[uid]
+                del self._entries[key]
             elif isinstance(held, set):
                 held.discard(entry)
                 if len(held) == 1:
-                    self._entries[uid] = held.pop()
+                    self._entries[key] = held.pop()
 
-    def owned_by(self, uid: str) -> list[Entry]:
-        """Return the entries that name this owner, sorted by namespace and name."""
-        held = self._entries.get(uid)
+    def _found(self, key: _Key) -> Collection[Entry]:
+        held = self._entries.get(key)
         if held is None:
-            return []
-        if isinstance(held, Entry):
-            return [held]
-        return sorted(held, key=lambda entry: (entry.namespace, entry.name))
+            return ()
+        return (held,) if isinstance(held, Entry) else held
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+class OwnerIndex(_Index[str]):
+    """Entries by the uids of their owners."""
+
+    __slots__ = ()
+
+    def _keys(self, entry: Entry) -> Iterable[str]:
+        return entry.owners
+
+    def owned_by(self, uid: str) -> list[Entry]:
+        """Return the entries that name this owner, sorted by namespace and name."""
+        return sorted(self._found(uid), key=_place)
+
+
+class FieldIndex(_Index[tuple[str, str]]):
+    """Entries by index path and value."""
+
+    __slots__ = ()
+
+    def _keys(self, entry: Entry) -> Iterable[tuple[str, str]]:
+        return zip(entry.fields[::2], entry.fields[1::2], strict=True)
+
+    def count(self, pairs: Iterable[tuple[str, str]]) -> int:
+        """Return how many entries `after` may have to look at."""
+        return sum(len(self._found(pair)) for pair in pairs)
+
+    def after(self, pairs: Iterable[tuple[str, str]], namespace: str, name: str) -> list[Entry]:
+        """Return the entries with any of these values behind (namespace, name), in order."""
+        place = (namespace, name)
+        found = {entry for pair in pairs for entry in self._found(pair) if _place(entry) > place}
+        return sorted(found, key=_place)
+
+
+def _place(entry: Entry) -> tuple[str, str]:
+    return entry.namespace, entry.name

@@ -1,8 +1,8 @@
 """Filters: which objects of an extension a subscriber or a list asks for.
 
 A filter is decided in two steps: a source passes as a whole or not, and its objects pass by
-namespace and labels. Filters that mean the same are equal and have the same `digest`, across
-processes.
+namespace, labels and the values at index paths. Filters that mean the same are equal and have the
+same `digest`, across processes.
 """
 
 from __future__ import annotations
@@ -23,18 +23,25 @@ __all__ = ["EVERYTHING", "Filter"]
 class Filter(msgspec.Struct, frozen=True, dict=True):
     """Parts are joined by AND, entries of one part by OR; an empty part lets everything through.
 
-    `resources` are pairs of group and plural name. `label_selector` is in canonical form.
+    `resources` are pairs of group and plural name. `label_selector` is in canonical form. `fields`
+    are pairs of index path and value; those of one path are joined by OR, those of different paths
+    by AND. A source without one of these paths does not pass.
     """
 
     clusters: tuple[str, ...] = ()
     resources: tuple[tuple[str, str], ...] = ()
     namespaces: tuple[str, ...] = ()
     label_selector: str = ""
+    fields: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def digest(self) -> bytes:
         """Eight bytes that tell this filter from others."""
-        return hashlib.blake2b(msgspec.json.encode(self), digest_size=8).digest()
+        parts = msgspec.to_builtins(self)
+        if not self.fields:
+            # So it was before there were any: tokens go on.
+            del parts["fields"]
+        return hashlib.blake2b(msgspec.json.encode(parts), digest_size=8).digest()
 
     @cached_property
     def _matcher(self) -> LabelMatcher:
@@ -43,6 +50,19 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _resource_set(self) -> frozenset[tuple[str, str]]:
         return frozenset(self.resources)
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        """The index paths that it names."""
+        return frozenset(path for path, _ in self.fields)
+
+    @cached_property
+    def field_groups(self) -> tuple[frozenset[tuple[str, str]], ...]:
+        """The pairs of each path, of which an object has to have one."""
+        return tuple(
+            frozenset(pair for pair in self.fields if pair[0] == path)
+            for path in sorted(self.paths)
+        )
 
     @cached_property
     def _group_set(self) -> frozenset[str]:
@@ -58,6 +78,10 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
 
     def passes_source(self, source: Source) -> bool:
         """Tell whether any object of the source may pass, as far as its type is known."""
+        return self.covers(source) and self.paths.issubset(source.spec.indexes)
+
+    def covers(self, source: Source) -> bool:
+        """Tell whether the source is in view, whatever it is indexed by."""
         return (
             (not self.clusters or source.spec.cluster in self._cluster_set)
             and (not self.resources or self._passes_type(source.group, source.resource))
@@ -90,13 +114,19 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
     @property
     def passes_all_objects(self) -> bool:
         """Whether every object of a source that passes does."""
-        return not self.namespaces and not self.label_selector
+        return not self.namespaces and not self.label_selector and not self.fields
 
-    def passes(self, namespace: str, labels: Labels) -> bool:
+    def passes(self, namespace: str, labels: Labels, fields: Labels = ()) -> bool:
         """Tell whether an object of a passing source passes."""
-        return self.passes_namespace(namespace) and (
-            not self.label_selector or self._matcher.matches(labels)
+        return (
+            self.passes_namespace(namespace)
+            and (not self.label_selector or self._matcher.matches(labels))
+            and (not self.fields or self._has_values(fields))
         )
+
+    def _has_values(self, fields: Labels) -> bool:
+        pairs = set(zip(fields[::2], fields[1::2], strict=True))
+        return not any(group.isdisjoint(pairs) for group in self.field_groups)
 
     def passes_namespace(self, namespace: str) -> bool:
         """Tell whether an object of a passing source may pass, whatever its labels."""

@@ -26,12 +26,13 @@ class Change(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     That is ADDED for its first sync: all that it holds is new. And MODIFIED when it has taken
     objects over from other sources: a reader in the middle of a snapshot has to begin anew, since
-    they moved.
+    they moved; and so has one whose filter names one of the index paths in `reindexed`, which are
+    those that only one of the sources has.
 
-    For DELETED and LEFT `entry` is the last content. `labels_before` are the labels of the form
-    that this change replaced or removed, empty for ADDED. `read_at` is when the bytes that caused
-    it were read, in seconds of the caller's clock. `cost_bytes` is what it counts for in the
-    history.
+    For DELETED and LEFT `entry` is the last content. `labels_before` and `fields_before` are those
+    of the form that this change replaced or removed, empty for ADDED. `read_at` is when the bytes
+    that caused it were read, in seconds of the caller's clock. `cost_bytes` is what it counts for
+    in the history.
     """
 
     revision: int
@@ -43,6 +44,8 @@ class Change(msgspec.Struct, frozen=True, gc=False, eq=False):
     final_state_unknown: bool
     read_at: float
     cost_bytes: int
+    fields_before: Labels = ()
+    reindexed: frozenset[str] = frozenset()
 
 
 class History:

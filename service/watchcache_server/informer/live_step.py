@@ -59,10 +59,11 @@ class LiveStep(Step):
     def _follow_source(self, change: Change) -> None:
         """Walk a source from its start, since it synced first; be lost if objects moved to it."""
         source = change.source
-        if not self.wanted.passes_source(source):
-            return
         if change.kind is EventKind.MODIFIED:
-            self.is_lost = self.walk is not None
+            has_moved = self.walk is not None or not change.reindexed.isdisjoint(self.wanted.paths)
+            self.is_lost = has_moved and self.wanted.covers(source)
+            return
+        if not self.wanted.passes_source(source):
             return
         walk = self.walk or Walk((source.number,))
         if walk.sources[0] == source.number:
@@ -85,14 +86,14 @@ class LiveStep(Step):
         reason = change.left_reason
         if not wanted.passes_all_objects:
             had = kind is not EventKind.ADDED and wanted.passes(
-                entry.namespace, change.labels_before
+                entry.namespace, change.labels_before, change.fields_before
             )
             if kind in (EventKind.DELETED, EventKind.LEFT):
                 # In what state an earlier stream has told of what is not walked yet is not known.
                 may_have_had = not is_walked and wanted.passes_namespace(entry.namespace)
                 if not (had or may_have_had):
                     return None
-            elif wanted.passes(entry.namespace, entry.labels):
+            elif wanted.passes(entry.namespace, entry.labels, entry.fields):
                 kind = EventKind.MODIFIED if had else EventKind.ADDED
             elif had:
                 kind, reason = EventKind.LEFT, LeftReason.SELECTION

@@ -17,13 +17,14 @@ How objects pass from one source to another when a spec changes is up to `succes
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
 
 from watchcache_server.informer.entries import Entry, OwnerIndex, Table
+from watchcache_server.informer.fields import DEFAULT_MOST_VALUES, FieldReader
 from watchcache_server.informer.floors import Floors
 from watchcache_server.informer.holding import Holding
 from watchcache_server.informer.objects import Delta, Item, Remove
@@ -32,6 +33,7 @@ from watchcache_server.informer.training import Training
 from watchcache_server.informer.upstream import UpstreamVersions
 from watchcache_server.informer.versions import Order, compare_versions
 from watchcache_server.model.resources import ServedResource
+from watchcache_server.model.selectors import Labels
 from watchcache_server.model.specs import SourceSpec, overlap
 from watchcache_server.model.states import EventKind, LeftReason
 
@@ -72,13 +74,18 @@ class _Doubt(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _identity(spec: SourceSpec, version: str) -> bytes:
-    return hashlib.blake2b(msgspec.json.encode((spec, version)), digest_size=8).digest()
+    # Indexes change nothing of what a reader holds.
+    parts = msgspec.to_builtins(spec)
+    del parts["indexes"]
+    return hashlib.blake2b(msgspec.json.encode((parts, version)), digest_size=8).digest()
 
 
 class Source:
     """The objects of one informer; `number` is unique within the extension, and grows."""
 
-    def __init__(self, number: int, spec: SourceSpec) -> None:
+    def __init__(
+        self, number: int, spec: SourceSpec, *, most_index_values: int = DEFAULT_MOST_VALUES
+    ) -> None:
         self.number = number
         self.spec = spec
         # A retiring source goes on until those that take its objects over have synced. It is never
@@ -88,6 +95,9 @@ class Source:
         self.is_synced = False
         self.going_back_count = 0
         self._upstream = UpstreamVersions()
+        # Values at index paths that were left out, since their objects had too many.
+        self.unindexed_count = 0
+        self._fields = FieldReader(spec.indexes, most_index_values) if spec.indexes else None
         self._live = Holding()
         self._staged: Holding | None = None
         self._names = frozenset(spec.names)
@@ -205,6 +215,12 @@ class Source:
         """The entries by their owners."""
         return self._live.owners
 
+    def candidates(
+        self, groups: Iterable[Collection[tuple[str, str]]], namespace: str, name: str
+    ) -> Iterable[Entry]:
+        """Return the entries behind (namespace, name) that may have a value of each group."""
+        return self._live.candidates(groups, namespace, name)
+
     @property
     def raw_bytes(self) -> int:
         """Size of the bodies as JSON."""
@@ -295,9 +311,17 @@ class Source:
         return Effect(kind, last or live, live, reason, final_state_unknown)
 
     def _entry(self, item: Item) -> Entry:
-        entry = Entry.of(item, self._training.codec, self.version, self._texts)
+        fields = self._fields_of(item.body)
+        entry = Entry.of(item, self._training.codec, self.version, self._texts, fields)
         self._training.note(entry)
         return entry
+
+    def _fields_of(self, body: bytes) -> Labels:
+        if self._fields is None:
+            return ()
+        found = self._fields.read(body)
+        self.unindexed_count += found.left_out
+        return found.pairs
 
     # Objects whose end is not proven
 
@@ -465,7 +489,7 @@ class Source:
 
         Under a selector it may be one that this source will never read.
         """
-        own = msgspec.structs.replace(entry)
+        own = msgspec.structs.replace(entry, fields=self._fields_of(entry.body()))
         own.recode(self._training.codec)
         self._live.put(own)
         key = (own.namespace, own.name)

@@ -86,7 +86,7 @@ class Step:
         if walk.up_to is not None and entry.revision > walk.up_to:
             return None
         kind, reason = EventKind.ADDED, None
-        if self.wanted.passes(entry.namespace, entry.labels):
+        if self.wanted.passes(entry.namespace, entry.labels, entry.fields):
             if self.held is not None and self.held.has(source, entry):
                 return None
         elif self._may_be_held(source, entry):

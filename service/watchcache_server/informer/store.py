@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from watchcache_server.informer.compaction import Compaction, Remaining, is_latest
 from watchcache_server.informer.entries import Entry
+from watchcache_server.informer.fields import DEFAULT_MOST_VALUES
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.history import Change, History
 from watchcache_server.informer.interest import Interest
@@ -59,11 +60,23 @@ def _order(source: Source) -> tuple[str, ...]:
     )
 
 
+def _reindexed(source: Source, predecessors: Iterable[Source]) -> frozenset[str]:
+    """Return the index paths that a source or one of its predecessors has, and not the other."""
+    own = frozenset(source.spec.indexes)
+    return frozenset().union(*(own.symmetric_difference(p.spec.indexes) for p in predecessors))
+
+
 class Store:
     """All objects of an extension. `epoch` tells it from every other store there ever was."""
 
     def __init__(
-        self, epoch: bytes, *, max_changes: int, max_history_bytes: int, max_ends: int = 65_536
+        self,
+        epoch: bytes,
+        *,
+        max_changes: int,
+        max_history_bytes: int,
+        max_ends: int = 65_536,
+        most_index_values: int = DEFAULT_MOST_VALUES,
     ) -> None:
         self.epoch = epoch
         self.revision = 0
@@ -73,6 +86,7 @@ class Store:
             max_changes=max_changes, max_bytes=max_history_bytes, dropped=self.compaction.add
         )
         self._sources: dict[int, Source] = {}
+        self._most_index_values = most_index_values
         self._next_number = 1
         # The revision by which the last source was removed.
         self._removal_revision = 0
@@ -81,7 +95,7 @@ class Store:
 
     def add_source(self, spec: SourceSpec) -> Source:
         """Add an empty source."""
-        source = Source(self._next_number, spec)
+        source = Source(self._next_number, spec, most_index_values=self._most_index_values)
         self._next_number += 1
         self._sources[source.number] = source
         return source
@@ -154,7 +168,7 @@ class Store:
         if effects is not None:
             self._record(source, effects, predecessors, read_at)
         elif any(predecessor.table.count for predecessor in predecessors):
-            self._mark(source, EventKind.MODIFIED, read_at)
+            self._mark(source, EventKind.MODIFIED, read_at, _reindexed(source, predecessors))
             self._append(source, take_over(source, predecessors, resource_version), read_at)
         elif source.table.count:
             self._mark(source, EventKind.ADDED, read_at)
@@ -233,15 +247,32 @@ class Store:
         """Record what was read from the API server, of which a predecessor may know already."""
         told, has_moved = pass_on(source, predecessors, effects)
         if has_moved:
-            self._mark(source, EventKind.MODIFIED, read_at)
+            self._mark(source, EventKind.MODIFIED, read_at, _reindexed(source, predecessors))
         self._append(source, told, read_at)
 
-    def _mark(self, source: Source, kind: EventKind, read_at: float) -> None:
+    def _mark(
+        self,
+        source: Source,
+        kind: EventKind,
+        read_at: float,
+        reindexed: frozenset[str] = frozenset(),
+    ) -> None:
         """Record something about a whole source: see `Change`."""
         self.revision += 1
         self.interest.changed_generally(self.revision)
         self.history.append(
-            Change(self.revision, kind, source, None, (), None, False, read_at, _CHANGE_BYTES)
+            Change(
+                self.revision,
+                kind,
+                source,
+                None,
+                (),
+                None,
+                False,
+                read_at,
+                _CHANGE_BYTES,
+                reindexed=reindexed,
+            )
         )
 
     def _companions(self, source: Source) -> list[Source]:
@@ -280,6 +311,7 @@ class Store:
                     effect.final_state_unknown,
                     read_at,
                     _CHANGE_BYTES + len(entry.stored),
+                    () if before is None else before.fields,
                 )
             )
 
@@ -328,6 +360,13 @@ class Store:
 
         The store may not change meanwhile.
         """
+        for found in self.candidates(wanted, after):
+            entry = found.entry
+            if wanted.passes(entry.namespace, entry.labels, entry.fields):
+                yield found
+
+    def candidates(self, wanted: Filter, after: Position | None = None) -> Iterator[Found]:
+        """Yield at least those, and not many more where an index tells them."""
         for source in self.sources(wanted):
             order = _order(source)
             if after is not None and order < after.source:
@@ -335,8 +374,8 @@ class Store:
             start = ("", "")
             if after is not None and order == after.source:
                 start = (after.namespace, after.name)
-            for entry in source.table.after(*start):
-                if wanted.passes(entry.namespace, entry.labels):
+            for entry in source.candidates(wanted.field_groups, *start):
+                if wanted.passes_namespace(entry.namespace):
                     yield Found(source, entry)
 
     def owned(
@@ -348,7 +387,7 @@ class Store:
             for entry in source.owners.owned_by(owner_uid):
                 place = Position(order, entry.namespace, entry.name)
                 if (after is None or place > after) and wanted.passes(
-                    entry.namespace, entry.labels
+                    entry.namespace, entry.labels, entry.fields
                 ):
                     yield Found(source, entry)
 

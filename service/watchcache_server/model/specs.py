@@ -32,7 +32,8 @@ class SourceSpec(msgspec.Struct, frozen=True, order=True):
     `version` may be empty (the server's preferred one). Exactly one of `resource` (plural) and
     `kind` may be empty. `namespace` empty means the whole cluster. `names` not empty: only these
     objects are kept, as (namespace, name). `is_scope_open`: the namespace counts only if the kind
-    turns out to be namespaced; otherwise the whole cluster is meant.
+    turns out to be namespaced; otherwise the whole cluster is meant. `indexes` are the field paths
+    that its objects are indexed by.
     """
 
     cluster: str
@@ -46,6 +47,7 @@ class SourceSpec(msgspec.Struct, frozen=True, order=True):
     projection: str
     names: tuple[tuple[str, str], ...] = ()
     is_scope_open: bool = False
+    indexes: tuple[str, ...] = ()
 
     @property
     def type_name(self) -> str:
@@ -88,6 +90,7 @@ class ResourceWatch(msgspec.Struct, frozen=True, order=True):
     projection: str = Projection.FULL.value
     names: tuple[tuple[str, str], ...] = ()
     is_scope_open: bool = False
+    indexes: tuple[str, ...] = ()
 
 
 class ExtensionSpec(msgspec.Struct, frozen=True):
@@ -118,6 +121,7 @@ class ExtensionSpec(msgspec.Struct, frozen=True):
                 projection=watch.projection,
                 names=names,
                 is_scope_open=watch.is_scope_open,
+                indexes=watch.indexes,
             )
             for watch in self.resources
             for namespace in (watch.namespaces or ("",))

@@ -6,7 +6,7 @@ told of all of them at once. What goes out is a plain translation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -17,6 +17,7 @@ from watchcache_server.extensions.content import watches_of
 from watchcache_server.informer.filters import Filter
 from watchcache_server.model.consistency import Consistency
 from watchcache_server.model.errors import FieldViolation, InvalidRequestError
+from watchcache_server.model.index_paths import held_value, path_problem
 from watchcache_server.model.names import dns_label_problem, dns_subdomain_problem, kind_problem
 from watchcache_server.model.selectors import (
     LabelSelector,
@@ -55,6 +56,7 @@ _FRESHNESS_SECONDS: Final = 5.0
 _LONGEST_SECONDS: Final = 10 * 365 * 86400
 # A message of the largest size has millions of entries, and each takes time.
 _MOST_ENTRIES: Final = 10_000
+_MOST_FIELDS: Final = 1000
 # More than fit into a status; whoever sends so many sends no others than these by accident.
 _MOST_VIOLATIONS: Final = 100
 
@@ -172,13 +174,30 @@ def filter_of(message: watch_cache_service_pb2.Filter) -> Filter:
             )
     for index, namespace in enumerate(message.namespaces):
         checker.check(f"filter.namespaces[{index}]", dns_label_problem(namespace))
+    fields = _field_values(checker, message.fields)
     checker.finish()
     return Filter(
         clusters=tuple(sorted(set(message.clusters))),
         resources=tuple(sorted({(each.group, each.resource) for each in message.resources})),
         namespaces=tuple(sorted(set(message.namespaces))),
         label_selector=selector,
+        fields=fields,
     )
+
+
+def _field_values(
+    checker: _Checker, fields: Sequence[watch_cache_service_pb2.FieldValue]
+) -> tuple[tuple[str, str], ...]:
+    if len(fields) > _MOST_FIELDS:
+        checker.refuse(
+            "filter.fields",
+            f"has {len(fields)} entries, more than the {_MOST_FIELDS} allowed; send several "
+            "requests",
+        )
+        return ()
+    for index, field in enumerate(fields):
+        checker.check(f"filter.fields[{index}].path", path_problem(field.path))
+    return tuple(sorted({(each.path, held_value(each.value)) for each in fields}))
 
 
 def extension_spec(
@@ -207,14 +226,18 @@ def extension_spec(
         checker.refuse("spec.ttl", f"{ttl:g} s is too short; use at least 1 s, or leave it out")
     watch_set = message.WhichOneof("watch_set")
     watches: tuple[ResourceWatch, ...] = ()
-    projection = Projection.FULL
+    projection, indexes = Projection.FULL, tuple[str, ...]()
     if watch_set == "resources":
         watches = tuple(
-            _resource_watch(checker, f"spec.resources.items[{index}]", item)
+            _resource_watch(checker, f"spec.resources.items[{index}]", item, settings)
             for index, item in enumerate(message.resources.items)
         )
     elif watch_set == "content":
-        projection = _projection(checker, "spec.content.projection", message.content.projection)
+        content = message.content
+        projection = _projection(checker, "spec.content.projection", content.projection)
+        indexes = _indexes(
+            checker, "spec.content.index_paths", content.index_paths, projection, settings
+        )
     if checker.violations and known_clusters is not None:
         # Alone it is the registry's to refuse, with a reason of its own.
         for index, cluster in enumerate(message.clusters):
@@ -230,6 +253,7 @@ def extension_spec(
             only_these_objects=message.content.only_these_objects,
             projection=projection,
             max_documents=settings.max_manifest_documents,
+            indexes=indexes,
         )
     return ExtensionSpec(
         service_account=message.service_account,
@@ -284,8 +308,27 @@ def _projection(
     return known
 
 
+def _indexes(
+    checker: _Checker,
+    field: str,
+    paths: Sequence[str],
+    projection: Projection,
+    settings: Settings,
+) -> tuple[str, ...]:
+    if len(paths) > settings.max_index_paths:
+        checker.refuse(
+            field,
+            f"has {len(paths)} paths, more than the {settings.max_index_paths} allowed; leave some "
+            "out, or raise the setting max_index_paths",
+        )
+        return ()
+    for index, path in enumerate(paths):
+        checker.check(f"{field}[{index}]", path_problem(path, projection))
+    return tuple(sorted(set(paths)))
+
+
 def _resource_watch(
-    checker: _Checker, field: str, item: extension_pb2.ResourceWatch
+    checker: _Checker, field: str, item: extension_pb2.ResourceWatch, settings: Settings
 ) -> ResourceWatch:
     if item.group:
         checker.check(f"{field}.group", dns_subdomain_problem(item.group))
@@ -312,6 +355,7 @@ def _resource_watch(
         field_selector = canonical_field_selector(item.field_selector)
     except SelectorError as error:
         checker.refuse(f"{field}.field_selector", str(error))
+    projection = _projection(checker, f"{field}.projection", item.projection)
     return ResourceWatch(
         group=item.group,
         version=item.version,
@@ -320,7 +364,8 @@ def _resource_watch(
         namespaces=tuple(sorted(set(item.namespaces))),
         label_selector=label_selector,
         field_selector=field_selector,
-        projection=_projection(checker, f"{field}.projection", item.projection).value,
+        projection=projection.value,
+        indexes=_indexes(checker, f"{field}.index_paths", item.index_paths, projection, settings),
     )
 
 

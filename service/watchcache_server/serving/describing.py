@@ -63,6 +63,8 @@ def source_message(informer: Informer) -> extension_pb2.SourceStatus:
         # Whole KiB: the exact size of one compressed object would answer guesses about it.
         stored_bytes=-(-source.stored_bytes // _KIB) * _KIB,
         sync_duration=to_duration(status.sync_seconds),
+        index_paths=spec.indexes,
+        unindexed_value_count=source.unindexed_count,
     )
     if status.missing_verbs:
         message.missing_access.CopyFrom(

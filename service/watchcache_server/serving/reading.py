@@ -21,6 +21,7 @@ from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.informer import Informer
 from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.informer.comparison import Scope
+from watchcache_server.informer.entries import Entry
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.source import Source
 from watchcache_server.informer.store import Found, Position
@@ -45,6 +46,7 @@ from watchcache_server.serving.conversion import (
     view_of,
 )
 from watchcache_server.serving.fresh_reads import FreshReads, not_synced
+from watchcache_server.serving.indexed import require_indexed
 from watchcache_server.serving.unwatched import elsewhere, instead_of
 from watchcache_server.serving.wire import object_field
 
@@ -124,6 +126,7 @@ class Reading:
         limit = page_size_of(request.page_size, _PAGE_SIZE, _LARGEST_PAGE)
         question = extension.store.epoch + wanted.digest + request.owner_uid.encode()
         after = _decode_token(request.page_token, question)
+        require_indexed(extension, wanted)
         asked = consistency_of(request.consistency, self._longest_wait_seconds)
         if asked is not None and after is None:
             await self._fresh_reads.wait_for(extension, asked, wanted)
@@ -168,14 +171,16 @@ async def _objects(
     """
     store = extension.store
     # Labels are looked at here, so that a pause comes even where none match.
-    place, wide = after, msgspec.structs.replace(wanted, label_selector="")
+    place, wide = after, msgspec.structs.replace(wanted, label_selector="", fields=())
     is_more = True
     while is_more:
         is_more = False
-        objects = store.owned(wide, owner_uid, place) if owner_uid else store.objects(wide, place)
+        objects = (
+            store.owned(wide, owner_uid, place) if owner_uid else store.candidates(wanted, place)
+        )
         yielded = 0
         for scanned, found in enumerate(objects, 1):
-            if wanted.passes(found.entry.namespace, found.entry.labels):
+            if _passes(wanted, found.entry):
                 yielded += 1
                 yield found
             if yielded >= _SLICE_OBJECTS or scanned >= _SLICE_SCANNED:
@@ -186,6 +191,10 @@ async def _objects(
             if extension.ended:
                 key = extension.key
                 raise ExtensionNotFoundError(key.namespace, key.name, why=extension.ended)
+
+
+def _passes(wanted: Filter, entry: Entry) -> bool:
+    return wanted.passes(entry.namespace, entry.labels, entry.fields)
 
 
 def _freshness(extension: Extension, sources: list[Source]) -> pb.Freshness:

@@ -27,6 +27,7 @@ from watchcache_server.observability.reporting import Reporter
 from watchcache_server.serving.batches import Batch, BatchCache, resume_token
 from watchcache_server.serving.conversion import to_duration
 from watchcache_server.serving.describing import source_message
+from watchcache_server.serving.indexed import require_indexed
 from watchcache_server.serving.known_gone import known_gone
 from watchcache_server.serving.recovering import is_settled, recover
 from watchcache_server.serving.starting import Start, lost
@@ -130,6 +131,8 @@ class WatchStream:
         since, self._status_version = self._status_version, self._extension.status_version
         if since == self._status_version:
             return False
+        # Another spec may no longer have the index paths of the filter.
+        require_indexed(self._extension, self._wanted)
         changed = self._extension.changed_informers(self._wanted, since)
         for informer in changed:
             await self._say(pb.WatchResponse(source_status=source_message(informer)))

@@ -22,6 +22,7 @@ from watchcache_server.serving.conversion import (
     view_of,
 )
 from watchcache_server.serving.fresh_reads import FreshReads
+from watchcache_server.serving.indexed import require_indexed
 from watchcache_server.serving.starting import check_token, find_start
 from watchcache_server.serving.stream import WatchStream
 from watchcache_server.serving.uploads import KnownUploads
@@ -79,6 +80,7 @@ class Watching:
         asked = consistency_of(request.consistency, self._settings.max_freshness_wait_seconds)
         extension = self._registry.get(key)
         self._admit(extension)
+        require_indexed(extension, wanted)
         if asked is not None:
             check_token(extension, wanted, request)
             await self._fresh_reads.wait_for(extension, asked, wanted)

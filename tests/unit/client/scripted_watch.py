@@ -20,6 +20,7 @@ class ScriptedWatch:
     """Yields what the test says, or raises it."""
 
     resume_token = b""
+    is_whole = True
 
     def __init__(self) -> None:
         self._messages: asyncio.Queue[Any] = asyncio.Queue()

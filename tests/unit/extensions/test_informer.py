@@ -42,6 +42,7 @@ class World:
             max_changes=100,
             max_history_bytes=1_000_000,
             max_ends=1000,
+            max_index_values=64,
             deliveries_per_second=1000,
             owner=self.owner,
         )

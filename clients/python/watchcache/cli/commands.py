@@ -22,6 +22,7 @@ from watchcache.cli.options import (
     Clusters,
     Consistent,
     Extension,
+    Fields,
     Format,
     MinResourceVersion,
     Namespaces,
@@ -139,6 +140,12 @@ def register(
             autocompletion=complete_projection,
         ),
     ] = None,
+    index: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH", help='Field to index by, such as "spec.nodeName"; repeatable.'
+        ),
+    ] = None,
     ttl: Annotated[
         str | None, typer.Option(help='Freed when unused so long, such as "10m"; never if none.')
     ] = None,
@@ -163,6 +170,7 @@ def register(
             "only_these_objects": only_these_objects or None,
             "clusters": cluster,
             "projection": projection,
+            "index_paths": index,
             "ttl": ttl,
         }
         spec |= {name: value for name, value in given.items() if value is not None}
@@ -306,6 +314,7 @@ def list_objects(
     namespace: Namespaces = None,
     cluster: Clusters = None,
     selector: Selector = "",
+    field: Fields = None,
     owner: Annotated[str, typer.Option(help="Only objects owned by this uid.")] = "",
     output: Format = Output.TABLE,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="Leave out the header.")] = False,
@@ -319,7 +328,7 @@ def list_objects(
 
     async def work() -> int:
         fresh = consistency_of(min_resource_version, wait, is_consistent=consistent)
-        selection = _selection(resources, namespace, cluster, selector)
+        selection = _selection(resources, namespace, cluster, selector, field)
         async with connect(address, ca_file=ca_file) as wc:
             found = await wc.extension(extension)
             listing = found.list(owner_uid=owner, view=view_for(output), **selection, **fresh)
@@ -348,6 +357,7 @@ def watch(
     namespace: Namespaces = None,
     cluster: Clusters = None,
     selector: Selector = "",
+    field: Fields = None,
     output: Format = Output.TABLE,
     until_synced: Annotated[
         bool,
@@ -370,7 +380,7 @@ def watch(
 
     async def work() -> int:
         fresh = consistency_of(min_resource_version, wait, is_consistent=consistent)
-        selection = _selection(resources, namespace, cluster, selector)
+        selection = _selection(resources, namespace, cluster, selector, field)
         shown = WatchView(output)
         async with connect(address, ca_file=ca_file) as wc:
             await follow_objects(
@@ -407,10 +417,20 @@ def _selection(
     namespaces: list[str] | None,
     clusters: list[str] | None,
     selector: str,
+    fields: list[str] | None,
 ) -> Selection:
+    values: dict[str, list[str]] = {}
+    for text in fields or ():
+        path, equals, value = text.partition("=")
+        if not (path and equals):
+            raise InvalidArgumentError.of(
+                "--field", f"{text!r} is no field with a value; write spec.nodeName=node-1"
+            )
+        values.setdefault(path, []).append(value)
     return {
         "resources": resources or (),
         "namespaces": namespaces or (),
         "clusters": clusters or (),
         "label_selector": selector,
+        "fields": values,
     }

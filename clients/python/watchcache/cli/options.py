@@ -16,6 +16,7 @@ __all__ = [
     "Clusters",
     "Consistent",
     "Extension",
+    "Fields",
     "Format",
     "MinResourceVersion",
     "Namespaces",
@@ -68,6 +69,14 @@ Clusters = Annotated[
     ),
 ]
 Selector = Annotated[str, typer.Option("--selector", "-l", help="Label selector, as for kubectl.")]
+Fields = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--field",
+        metavar="PATH=VALUE",
+        help="Only with this value at a field that is indexed; repeatable.",
+    ),
+]
 Consistent = Annotated[
     bool, typer.Option("--consistent", help="As fresh as the API server is now.")
 ]

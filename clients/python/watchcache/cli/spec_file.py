@@ -10,6 +10,8 @@ The file holds the parameters of `Connection.register`, written as Kubernetes wr
     - resource: configmaps
       namespaces: [team-a]
       labelSelector: app=shop
+    - resource: pods
+      indexPaths: [spec.nodeName]
 
 What `status -o json` or `-o yaml` writes of one extension is read as well, for its spec.
 """
@@ -37,6 +39,7 @@ _SPEC = {
     "clusters": "clusters",
     "namespaces": "namespaces",
     "projection": "projection",
+    "indexPaths": "index_paths",
     "ttl": "ttl",
     "watch": "watch",
     "content": "content",
@@ -48,8 +51,9 @@ _RESOURCE = {
     "labelSelector": "label_selector",
     "fieldSelector": "field_selector",
     "projection": "projection",
+    "indexPaths": "index_paths",
 }
-_LISTS = {"clusters", "namespaces", "watch"}
+_LISTS = {"clusters", "indexPaths", "namespaces", "watch"}
 _FLAGS = {"onlyTheseObjects"}
 _SPANS = {"ttl"}
 
@@ -106,6 +110,7 @@ def _registered_spec(document: dict[str, Any], path: str) -> dict[str, Any]:
         values["content"] = spec.content.manifests
         values["only_these_objects"] = spec.content.only_these_objects
         values["projection"] = PROJECTIONS.get(spec.content.projection)
+        values["index_paths"] = list(spec.content.index_paths)
     else:
         values["watch"] = [_registered_entry(item) for item in spec.resources.items]
     return values
@@ -118,6 +123,7 @@ def _registered_entry(item: extension_pb2.ResourceWatch) -> Resource:
         label_selector=item.label_selector,
         field_selector=item.field_selector,
         projection=PROJECTIONS.get(item.projection),
+        index_paths=tuple(item.index_paths),
     )
 
 

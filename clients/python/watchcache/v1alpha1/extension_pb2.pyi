@@ -242,6 +242,7 @@ class ContentWatchSet(_message.Message):
     MANIFESTS_FIELD_NUMBER: _builtins.int
     ONLY_THESE_OBJECTS_FIELD_NUMBER: _builtins.int
     PROJECTION_FIELD_NUMBER: _builtins.int
+    INDEX_PATHS_FIELD_NUMBER: _builtins.int
     manifests: _builtins.bytes
     """YAML (any number of documents) or JSON. `List` objects are expanded. Every object needs apiVersion,
     kind and metadata.name. Namespaced objects without a namespace take the extension's.
@@ -252,16 +253,21 @@ class ContentWatchSet(_message.Message):
     """
     projection: Global___Projection.ValueType
     """How much of each object is kept. Not set means PROJECTION_FULL."""
+    @_builtins.property
+    def index_paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Field paths to index objects by, as in ResourceWatch. They hold for every kind found."""
+
     def __init__(
         self,
         *,
         manifests: _builtins.bytes = ...,
         only_these_objects: _builtins.bool = ...,
         projection: Global___Projection.ValueType = ...,
+        index_paths: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["manifests", b"manifests", "only_these_objects", b"only_these_objects", "projection", b"projection"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index_paths", b"index_paths", "manifests", b"manifests", "only_these_objects", b"only_these_objects", "projection", b"projection"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -281,6 +287,7 @@ class ResourceWatch(_message.Message):
     LABEL_SELECTOR_FIELD_NUMBER: _builtins.int
     FIELD_SELECTOR_FIELD_NUMBER: _builtins.int
     PROJECTION_FIELD_NUMBER: _builtins.int
+    INDEX_PATHS_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     """API group; empty is the core group."""
     version: _builtins.str
@@ -302,6 +309,14 @@ class ResourceWatch(_message.Message):
         an invalid scope.
         """
 
+    @_builtins.property
+    def index_paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Field paths to index objects by, for Filter.fields: keys joined by '.', each followed by "[]" where it
+        holds a list of which every entry counts, such as "spec.nodeName" or "metadata.ownerReferences[].uid".
+        The values are read when an object is. A path that does not end at texts, numbers or booleans in some
+        object has no value there. Another set of paths is another informer, which takes the objects over.
+        """
+
     def __init__(
         self,
         *,
@@ -313,10 +328,11 @@ class ResourceWatch(_message.Message):
         label_selector: _builtins.str = ...,
         field_selector: _builtins.str = ...,
         projection: Global___Projection.ValueType = ...,
+        index_paths: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "resource", b"resource", "type", b"type"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["field_selector", b"field_selector", "group", b"group", "kind", b"kind", "label_selector", b"label_selector", "namespaces", b"namespaces", "projection", b"projection", "resource", b"resource", "type", b"type", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["field_selector", b"field_selector", "group", b"group", "index_paths", b"index_paths", "kind", b"kind", "label_selector", b"label_selector", "namespaces", b"namespaces", "projection", b"projection", "resource", b"resource", "type", b"type", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_type: _TypeAlias = _typing.Literal["resource", "kind"]  # noqa: Y015
     _WhichOneofArgType_type: _TypeAlias = _typing.Literal["type", b"type"]  # noqa: Y015
@@ -424,6 +440,8 @@ class SourceStatus(_message.Message):
     STORED_BYTES_FIELD_NUMBER: _builtins.int
     MISSING_ACCESS_FIELD_NUMBER: _builtins.int
     SYNC_DURATION_FIELD_NUMBER: _builtins.int
+    INDEX_PATHS_FIELD_NUMBER: _builtins.int
+    UNINDEXED_VALUE_COUNT_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     """Cluster name."""
     group: _builtins.str
@@ -456,6 +474,10 @@ class SourceStatus(_message.Message):
     """Their size as JSON, in bytes."""
     stored_bytes: _builtins.int
     """Their size as stored, in bytes, rounded up to whole KiB so that it tells nothing about one object."""
+    unindexed_value_count: _builtins.int
+    """Number of values at these paths that were left out of the index since their objects had more than the
+    service keeps of one (its setting max_index_values). A filter does not find objects by them.
+    """
     @_builtins.property
     def state_time(self) -> _timestamp_pb2.Timestamp:
         """Since when it is in this state."""
@@ -475,6 +497,10 @@ class SourceStatus(_message.Message):
     @_builtins.property
     def sync_duration(self) -> _duration_pb2.Duration:
         """How long the first sync took, from Register to synced; not set before that."""
+
+    @_builtins.property
+    def index_paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Field paths that its objects are indexed by."""
 
     def __init__(
         self,
@@ -499,10 +525,12 @@ class SourceStatus(_message.Message):
         stored_bytes: _builtins.int = ...,
         missing_access: Global___AccessRule | None = ...,
         sync_duration: _duration_pb2.Duration | None = ...,
+        index_paths: _abc.Iterable[_builtins.str] | None = ...,
+        unindexed_value_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["last_contact_time", b"last_contact_time", "missing_access", b"missing_access", "next_attempt_time", b"next_attempt_time", "state_time", b"state_time", "sync_duration", b"sync_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "field_selector", b"field_selector", "group", b"group", "kind", b"kind", "label_selector", b"label_selector", "last_contact_time", b"last_contact_time", "message", b"message", "missing_access", b"missing_access", "namespace", b"namespace", "next_attempt_time", b"next_attempt_time", "object_count", b"object_count", "projection", b"projection", "raw_bytes", b"raw_bytes", "reason", b"reason", "resource", b"resource", "state", b"state", "state_time", b"state_time", "stored_bytes", b"stored_bytes", "sync_duration", b"sync_duration", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "field_selector", b"field_selector", "group", b"group", "index_paths", b"index_paths", "kind", b"kind", "label_selector", b"label_selector", "last_contact_time", b"last_contact_time", "message", b"message", "missing_access", b"missing_access", "namespace", b"namespace", "next_attempt_time", b"next_attempt_time", "object_count", b"object_count", "projection", b"projection", "raw_bytes", b"raw_bytes", "reason", b"reason", "resource", b"resource", "state", b"state", "state_time", b"state_time", "stored_bytes", b"stored_bytes", "sync_duration", b"sync_duration", "unindexed_value_count", b"unindexed_value_count", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -289,6 +289,7 @@ class Filter(_message.Message):
     RESOURCES_FIELD_NUMBER: _builtins.int
     NAMESPACES_FIELD_NUMBER: _builtins.int
     LABEL_SELECTOR_FIELD_NUMBER: _builtins.int
+    FIELDS_FIELD_NUMBER: _builtins.int
     label_selector: _builtins.str
     """Label selector in the notation of kubectl, evaluated by the service. An object that begins to match
     is ADDED, one that ceases to match has LEFT.
@@ -305,6 +306,14 @@ class Filter(_message.Message):
     def namespaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Namespaces. Cluster-scoped objects pass only when this is empty."""
 
+    @_builtins.property
+    def fields(self) -> _containers.RepeatedCompositeFieldContainer[Global___FieldValue]:
+        """Values at field paths. Entries of one path are joined by OR, those of different paths by AND. Like labels:
+        an object that begins to match is ADDED, one that ceases to match has LEFT. Every informer that the
+        filter lets through has to be registered with these paths (ResourceWatch.index_paths); if one is not, this is
+        INVALID_ARGUMENT, and so an open stream ends when the spec no longer has them.
+        """
+
     def __init__(
         self,
         *,
@@ -312,14 +321,43 @@ class Filter(_message.Message):
         resources: _abc.Iterable[Global___ResourceRef] | None = ...,
         namespaces: _abc.Iterable[_builtins.str] | None = ...,
         label_selector: _builtins.str = ...,
+        fields: _abc.Iterable[Global___FieldValue] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "label_selector", b"label_selector", "namespaces", b"namespaces", "resources", b"resources"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "fields", b"fields", "label_selector", b"label_selector", "namespaces", b"namespaces", "resources", b"resources"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Filter: _TypeAlias = Filter  # noqa: Y015
+
+@_typing.final
+class FieldValue(_message.Message):
+    """FieldValue names the objects that have a value at a field path."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    path: _builtins.str
+    """The path, as it was registered."""
+    value: _builtins.str
+    """The value: a text as it is, a number as it is written in the object, "true" or "false". At a path with
+    "[]" one entry of the list has to have it.
+    """
+    def __init__(
+        self,
+        *,
+        path: _builtins.str = ...,
+        value: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["path", b"path", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FieldValue: _TypeAlias = FieldValue  # noqa: Y015
 
 @_typing.final
 class ReadConsistency(_message.Message):
