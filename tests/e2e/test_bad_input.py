@@ -315,19 +315,22 @@ async def test_a_resume_token_of_something_else_is_refused(
 async def test_a_resume_token_of_another_epoch_resets(
     stub: pb_grpc.WatchCacheServiceStub, registered: dict[str, str]
 ) -> None:
-    """After the extension was made anew, an old token gives Reset and a snapshot."""
+    """After the extension was made anew with another spec, an old token gives Reset."""
     token = await synced_token(stub, registered)
     before = await stub.GetExtension(pb.GetExtensionRequest(**registered))
     await stub.Deregister(pb.DeregisterRequest(**registered))
-    await stub.Register(
-        pb.RegisterRequest(**registered, spec=before.extension.spec, wait=Duration(seconds=10))
-    )
+    spec = before.extension.spec
+    spec.resources.items[0].label_selector = "app"
+    await stub.Register(pb.RegisterRequest(**registered, spec=spec, wait=Duration(seconds=10)))
     call = stub.Watch(pb.WatchRequest(**registered, resume_token=token))
-    started = await call.read()
-    reset = await call.read()
-    assert started.started.mode == pb.START_MODE_SNAPSHOT
-    assert reset.reset.reason == pb.RESET_REASON_EPOCH_CHANGED
+    messages = [await call.read()]
+    while not messages[-1].HasField("reset"):
+        messages.append(await call.read())
+    assert messages[-1].reset.reason == pb.RESET_REASON_EPOCH_CHANGED
     call.cancel()
+    lost = stub.Watch(pb.WatchRequest(**registered, resume_token=token, fail_on_reset=True))
+    error = await refused(lost)
+    assert error.code() is grpc.StatusCode.OUT_OF_RANGE
 
 
 async def test_a_page_token_that_was_altered_is_refused(

@@ -104,10 +104,11 @@ class _Records:
         del heap[-RECORD_BYTES:]
         self.count -= 1
 
-    def ids(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
         for heap in self._heaps.values():
             for start in range(0, len(heap), RECORD_BYTES):
-                yield bytes(heap[start : start + _ID_BYTES])
+                record = bytes(heap[start : start + RECORD_BYTES])
+                yield record[:_ID_BYTES], record[_ID_BYTES:]
 
 
 def _find(heap: bytearray, wanted: bytes) -> int:
@@ -176,11 +177,21 @@ class Known:
         """The groups of which something is left."""
         return [group for group, records in self._groups.items() if records.count]
 
-    def take(self, group: KnownGroup) -> list[bytes]:
-        """Return the ids that are left of a group, and forget them."""
-        records = self._groups.pop(group)
-        self._by_place[group[:4]].remove(group)
-        return list(records.ids())
+    def take(self, group: KnownGroup, up_to: int | None = None) -> list[bytes]:
+        """Return the ids that are left of a group, and forget them.
+
+        With `up_to` only those that are held at this version or an older one.
+        """
+        records = self._groups[group]
+        if up_to is None:
+            del self._groups[group]
+            self._by_place[group[:4]].remove(group)
+            return [wanted for wanted, _ in records]
+        last = up_to.to_bytes(_VERSION_BYTES, "big")
+        found = [wanted for wanted, version in records if version <= last]
+        for wanted in found:
+            records.discard(wanted)
+        return found
 
 
 class Past:

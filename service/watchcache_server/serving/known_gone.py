@@ -12,19 +12,20 @@ from watchcache_server.extensions.informer import Informer
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.held import Known, KnownGroup
 from watchcache_server.informer.source import Source
+from watchcache_server.informer.versions import plain_number
 from watchcache_server.model.states import SourceState
 
 __all__ = ["known_gone"]
 
 
 class _Verdict(NamedTuple):
-    """What is to be said of a whole group."""
+    """What is to be said of a group: of all of it, or of what was held up to a version."""
 
     type: event_pb2.EventType.ValueType
     left_reason: event_pb2.LeftReason.ValueType
+    up_to: int | None = None
 
 
-_DELETED = _Verdict(event_pb2.EVENT_TYPE_DELETED, event_pb2.LEFT_REASON_UNSPECIFIED)
 _OUT_OF_SCOPE = _Verdict(event_pb2.EVENT_TYPE_LEFT, event_pb2.LEFT_REASON_SCOPE)
 _UNSELECTED = _Verdict(event_pb2.EVENT_TYPE_LEFT, event_pb2.LEFT_REASON_SELECTION)
 _KIND_GONE = _Verdict(event_pb2.EVENT_TYPE_LEFT, event_pb2.LEFT_REASON_KIND_GONE)
@@ -41,7 +42,7 @@ def known_gone(extension: Extension, wanted: Filter, known: Known) -> Iterator[p
         verdict = _verdict(extension, wanted, group)
         if verdict is None:
             continue
-        ids = known.take(group)
+        ids = known.take(group, verdict.up_to)
         for first in range(0, len(ids), _IDS_IN_MESSAGE):
             some = b"".join(ids[first : first + _IDS_IN_MESSAGE])
             yield pb.KnownGone(
@@ -56,10 +57,11 @@ def known_gone(extension: Extension, wanted: Filter, known: Known) -> Iterator[p
 
 
 def _verdict(extension: Extension, wanted: Filter, group: KnownGroup) -> _Verdict | None:
+    if any(_may_hold(informer.source, group) for informer in extension.retiring):
+        # Its objects are on their way to another.
+        return None
     informers = [
-        informer
-        for informer in (*extension.informers.values(), *extension.retiring)
-        if _may_hold(informer.source, group)
+        informer for informer in extension.informers.values() if _may_hold(informer.source, group)
     ]
     # A kind that is not served says nothing of one that is.
     informers = [each for each in informers if not _is_nameless(each)] or informers
@@ -72,9 +74,18 @@ def _verdict(extension: Extension, wanted: Filter, group: KnownGroup) -> _Verdic
     unsynced = [informer for informer in in_view if not informer.is_synced]
     if unsynced:
         return _refused(unsynced)
-    if any(_holds_all(informer.source) for informer in in_view):
-        return _DELETED
-    return _UNSELECTED
+    versions = [
+        plain_number(informer.source.position)
+        for informer in in_view
+        if _holds_all(informer.source)
+    ]
+    numbers = [version for version in versions if version is not None]
+    # Only what was there at a version that the informer has passed is proven to be gone.
+    return _deleted(min(numbers)) if numbers else _UNSELECTED
+
+
+def _deleted(up_to: int) -> _Verdict:
+    return _Verdict(event_pb2.EVENT_TYPE_DELETED, event_pb2.LEFT_REASON_UNSPECIFIED, up_to)
 
 
 def _is_nameless(informer: Informer) -> bool:

@@ -137,16 +137,33 @@ def test_another_resource_of_the_group_says_nothing_of_it(world: World) -> None:
     assert said(world, known("a")) == [(LEFT, SCOPE, ids("a"))]
 
 
-def test_an_informer_that_retires_still_says_what_there_is(world: World) -> None:
-    """Its successor is waited for before anything is called gone."""
+def test_while_objects_pass_to_another_informer_nothing_is_called_gone(world: World) -> None:
+    """They are on their way; who is left in the end tells."""
     retiring = world.synced("other")
     world.extension.retire_informer(retiring)
     held = known("a")
     successor = world.informer(label_selector="a=b")
-    assert said(world, held) == []
     successor.commit(0.0, "11")
-    assert said(world, held) == [(DELETED, NO_REASON, ids("a"))]
+    assert said(world, held) == []
     world.extension.remove_informer(retiring)
+    assert said(world, held) == [(LEFT, SELECTION, ids("a"))]
+
+
+def test_what_was_held_at_a_later_version_is_not_called_gone_yet(world: World) -> None:
+    """The informer has yet to come to the moment when it was there."""
+    informer = world.synced("other")
+    held = known("a")
+    held.add(GROUP, object_id("uid-b") + version_id("30"))
+    assert said(world, held) == [(DELETED, NO_REASON, ids("a"))]
+    informer.advance("29")
+    assert said(world, held) == []
+    informer.advance("30")
+    assert said(world, held) == [(DELETED, NO_REASON, ids("b"))]
+
+
+def test_without_comparable_versions_no_deletion_is_proven(world: World) -> None:
+    """So the objects are only out of view."""
+    world.synced("other").commit(0.0, "odd")
     assert said(world, known("a")) == [(LEFT, SELECTION, ids("a"))]
 
 
