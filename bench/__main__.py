@@ -26,6 +26,8 @@ _QUICK: Final[dict[str, Any]] = {
     "rounds": 1,
     "rest_seconds": 1.0,
     "settle_seconds": 1.0,
+    "warm_seconds": 2.0,
+    "flat_seconds": 6.0,
     "subscriptions": 100,
     "connections": 4,
     "informers": 10,
