@@ -1,8 +1,9 @@
 """Many subscribers in one process, some of them slow: `python -m bench.crowd TASK`.
 
 The task says how many `readers` take each message at once, on how many `connections`, and with
-which label `selectors`, in turn; every `sampled_every`th of them also decodes what it gets. A line
-on the standard input asks for something, and is answered by one line:
+which label `selectors`, in turn; every `sampled_every`th of them, if that is not 0, is a client of
+gRPC that decodes what it gets, the others are bulk streams (`bench.bulk`) on as many connections of
+their own. A line on the standard input asks for something, and is answered by one line:
 
 - slow: opens `slow` more streams that take one message a second, and `stalled` more that take
   none, on the same connections.
@@ -23,7 +24,8 @@ import grpc
 import msgspec
 import uvloop
 
-from bench.streams import SYNCED, channel, lines, say, watch
+from bench.bulk import BulkStreams
+from bench.streams import METHOD, SYNCED, channel, lines, say, watch
 from bench.subscribers import Tick, follow_raw
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 
@@ -69,7 +71,8 @@ class _Crowd:
         self._channels = [channel(task, number) for number in range(task["connections"])]
         self._decode = msgspec.json.Decoder(Tick).decode
         self._arrivals = Arrivals()
-        self._read_count = 0
+        self._bulk: list[BulkStreams] = []
+        self._read_count = self._told_count = 0
         self._slow_count = 0
         self._slow: list[asyncio.Task[None]] = []
         self._stalled: list[Any] = []
@@ -79,12 +82,16 @@ class _Crowd:
         task = self._task
         selectors = task["selectors"]
         tasks = []
+        bulk: list[list[bytes]] = [[] for _ in range(task["connections"])]
         for number in range(task["readers"]):
             selector = selectors[number % len(selectors)]
-            call = await self._open(number, selector)
-            is_sampled = bool(task["sampled_every"]) and number % task["sampled_every"] == 0
-            reading = self._sample(call) if is_sampled else self._read(call)
-            tasks.append(self._group.create_task(reading))
+            if task["sampled_every"] and number % task["sampled_every"] == 0:
+                call = await self._open(number, selector)
+                tasks.append(self._group.create_task(self._sample(call)))
+            else:
+                bulk[number % len(bulk)].append(_request(task, selector).SerializeToString())
+        for requests in bulk:
+            self._bulk.append(await BulkStreams.open(task["address"], METHOD, requests))
         if task["sampled_every"]:
             tasks.append(self._group.create_task(follow_raw(task, self._arrivals)))
         say("ready")
@@ -94,6 +101,8 @@ class _Crowd:
         self._end_slow()
         for each in tasks:
             each.cancel()
+        for streams in self._bulk:
+            streams.close()
 
     async def _do(self, word: str) -> Any:
         if word == "slow":
@@ -101,8 +110,10 @@ class _Crowd:
         elif word == "fast":
             self._end_slow()
         elif word == "take":
-            counts = {"read": self._read_count, "slow": self._slow_count}
-            self._read_count = self._slow_count = 0
+            read = self._read_count + sum(each.read_count for each in self._bulk)
+            counts = {"read": read - self._told_count, "slow": self._slow_count}
+            self._told_count = read
+            self._slow_count = 0
             return self._arrivals.take() | counts
         return word
 
@@ -128,10 +139,6 @@ class _Crowd:
         self._slow.clear()
         self._stalled.clear()
 
-    async def _read(self, call: Any) -> None:
-        while await call.read():
-            self._read_count += 1
-
     async def _sample(self, call: Any) -> None:
         while message := await call.read():
             self._read_count += 1
@@ -146,6 +153,14 @@ class _Crowd:
                 await asyncio.sleep(_SLOW_SECONDS)
         finally:
             call.cancel()
+
+
+def _request(task: dict[str, Any], selector: str) -> pb.WatchRequest:
+    return pb.WatchRequest(
+        namespace=task["namespace"],
+        name=task["name"],
+        filter=pb.Filter(label_selector=selector),
+    )
 
 
 async def _main(task: dict[str, Any]) -> None:

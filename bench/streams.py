@@ -13,9 +13,9 @@ import grpc
 
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 
-__all__ = ["SYNCED", "channel", "lines", "say", "watch"]
+__all__ = ["METHOD", "SYNCED", "channel", "lines", "say", "watch"]
 
-_METHOD: Final = "/watchcache.v1alpha1.WatchCacheService/Watch"
+METHOD: Final = "/watchcache.v1alpha1.WatchCacheService/Watch"
 # The first byte of a WatchResponse tells which one it is.
 SYNCED: Final = pb.WatchResponse(synced=pb.Synced()).SerializeToString()[0]
 
@@ -36,7 +36,7 @@ def channel(task: dict[str, Any], number: int = 0) -> grpc.aio.Channel:
 def watch(connection: grpc.aio.Channel, task: dict[str, Any], **fields: Any) -> Any:
     """Open a stream whose messages stay bytes; `fields` are more of its request."""
     request = pb.WatchRequest(namespace=task["namespace"], name=task["name"], **fields)
-    open_stream: Any = connection.unary_stream(_METHOD)
+    open_stream: Any = connection.unary_stream(METHOD)
     return open_stream(request.SerializeToString())
 
 
