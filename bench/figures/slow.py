@@ -70,16 +70,15 @@ async def measure(plan: Plan) -> list[Figure]:
         growths = await _growths(plan, memories)
         taken = await _take(crowd)
         print(f"  the slow ones have read {taken['slow']} messages meanwhile", flush=True)
-    ratios = Spread.of([b / w for b, w in zip(beside, without, strict=True)])
-    peer = Spread.of(without).middle
+    peer, spread = Spread.of(without).middle, Spread.of(beside)
     return [
         Figure(
             name=f"p99 latency of {fast} subscribers beside {slow} slow and {stalled} stalled",
-            value=peer * ratios.middle,
+            value=spread.middle,
             unit="ms",
             bound=peer * _LATENCY_RATIO,
             peer=peer,
-            spread=Spread.of(beside),
+            spread=spread,
         ),
         *(
             Figure(
