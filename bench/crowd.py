@@ -86,7 +86,7 @@ class _Crowd:
         for number in range(task["readers"]):
             selector = selectors[number % len(selectors)]
             if task["sampled_every"] and number % task["sampled_every"] == 0:
-                call = await self._open(number, selector)
+                call = await self._open(number // task["sampled_every"], selector)
                 tasks.append(self._group.create_task(self._sample(call)))
             else:
                 bulk[number % len(bulk)].append(_request(task, selector).SerializeToString())
