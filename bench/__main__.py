@@ -26,6 +26,8 @@ _QUICK: Final[dict[str, Any]] = {
     "rounds": 1,
     "rest_seconds": 1.0,
     "settle_seconds": 1.0,
+    "warm_seconds": 2.0,
+    "flat_seconds": 6.0,
     "subscriptions": 100,
     "connections": 4,
     "informers": 10,
@@ -44,6 +46,9 @@ def _arguments(words: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--pods", type=int, help=f"how many pods; {_PODS} without")
     parser.add_argument("--rounds", type=int, help="how many rounds of each")
+    parser.add_argument(
+        "--flat-seconds", type=float, help="how long memory is watched beside slow readers"
+    )
     parser.add_argument(
         "--kubeconfig", type=Path, help="measure against what `python -m bench.cluster` holds"
     )
@@ -73,6 +78,8 @@ async def _measure(arguments: argparse.Namespace) -> tuple[list[Figure], str]:
         )
         if arguments.rounds:
             plan = dataclasses.replace(plan, rounds=arguments.rounds)
+        if arguments.flat_seconds:
+            plan = dataclasses.replace(plan, flat_seconds=arguments.flat_seconds)
         for name, measure in MEASUREMENTS.items():
             if not arguments.only or name in arguments.only:
                 started = time.monotonic()
@@ -87,7 +94,7 @@ def main(words: list[str] | None = None) -> int:
     arguments = _arguments(words)
     figures, kubernetes = asyncio.run(_measure(arguments))
     print_table(figures)
-    is_partial = arguments.quick or arguments.only or arguments.pods
+    is_partial = arguments.quick or arguments.only or arguments.pods or arguments.flat_seconds
     output = arguments.output or (None if is_partial else _RESULTS)
     if output is not None:
         output.write_text(as_json(figures, kubernetes), encoding="utf-8")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from statistics import median
+from statistics import linear_regression, median
 from typing import Any, Final, Self
 
 from rich.console import Console
@@ -28,6 +28,7 @@ __all__ = [
     "machine",
     "percentile",
     "print_table",
+    "slope",
     "versions",
 ]
 
@@ -85,6 +86,11 @@ def percentile(values: Sequence[float], share: float) -> float:
     """Return the value that `share` of the values do not exceed; always one of them."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def slope(times: Sequence[float], values: Sequence[float]) -> float:
+    """Return by how much the values grow in one unit of time: the line of least squares."""
+    return linear_regression(times, values).slope
 
 
 def as_json(figures: Sequence[Figure], kubernetes: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from bench.figures import idle, latency, snapshot, sync
+from bench.figures import idle, latency, resume, selectors, slow, snapshot, sync
 from bench.figures.plan import Plan
 from bench.report import Figure
 
@@ -17,4 +17,7 @@ MEASUREMENTS: Final[dict[str, Callable[[Plan], Awaitable[list[Figure]]]]] = {
     "snapshot": snapshot.measure,
     "subscriptions": idle.measure_subscriptions,
     "informers": idle.measure_informers,
+    "resume": resume.measure,
+    "selectors": selectors.measure,
+    "slow": slow.measure,
 }

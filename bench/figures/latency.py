@@ -9,18 +9,11 @@ service.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
-import aiohttp
-
-from bench.cluster import Cluster
-from bench.corpus import TICK_COUNT, TICK_NAMESPACE
+from bench.corpus import TICK_NAMESPACE
 from bench.figures.plan import Plan
+from bench.figures.ticking import ticking
 from bench.process import Worker, worker
 from bench.report import Figure, Spread, percentile
 from bench.service import service, watch_of
@@ -48,7 +41,10 @@ async def measure(plan: Plan) -> list[Figure]:
             **plan.watch_task,
             **served.target,
         }
-        async with worker("bench.subscribers", task) as probe, _ticking(plan.cluster):
+        async with (
+            worker("bench.subscribers", task) as probe,
+            ticking(plan.cluster, _TICKS_A_SECOND),
+        ):
             await asyncio.sleep(plan.rest_seconds)
             await _take(probe)
             for number in range(plan.rounds):
@@ -91,43 +87,3 @@ async def _take(probe: Worker) -> dict[str, list[float]]:
 def _texts(seconds: list[float]) -> str:
     values = [percentile(seconds, share) * 1000 for share in (0.5, _P99, 1)]
     return "/".join(f"{value:.1f}" for value in values)
-
-
-@asynccontextmanager
-async def _ticking(cluster: Cluster) -> AsyncIterator[None]:
-    """Change the small object all the time."""
-    task = asyncio.create_task(_tick(cluster))
-    try:
-        yield
-        if task.done():
-            task.result()
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
-async def _tick(cluster: Cluster) -> None:
-    async with cluster.session() as session, asyncio.TaskGroup() as group:
-        for number in range(TICK_COUNT):
-            group.create_task(_tick_one(session, number))
-
-
-async def _tick_one(session: aiohttp.ClientSession, number: int) -> None:
-    """Change one object, never again before the last change was answered: no retries pile up."""
-    loop = asyncio.get_running_loop()
-    name = f"tick-{number}"
-    path = f"/api/v1/namespaces/{TICK_NAMESPACE}/configmaps/{name}"
-    interval = TICK_COUNT / _TICKS_A_SECOND
-    due = loop.time() + interval * number / TICK_COUNT
-    while True:
-        await asyncio.sleep(max(0.0, due - loop.time()))
-        due = max(due + interval, loop.time())
-        body: dict[str, Any] = {
-            "metadata": {"name": name},
-            "data": {"written_at": repr(time.monotonic())},
-        }
-        headers = {"Content-Type": "application/json"}
-        async with session.put(path, data=json.dumps(body), headers=headers) as response:
-            await response.read()
-            response.raise_for_status()

@@ -20,6 +20,9 @@ class Plan:
     # How long a phase at rest lasts, and the wait before memory counts as steady.
     rest_seconds: float = 6.0
     settle_seconds: float = 3.0
+    # How long slow readers are there before memory counts, and how long it has to stay flat.
+    warm_seconds: float = 90.0
+    flat_seconds: float = 600.0
     subscriptions: int = 1000
     connections: int = 20
     informers: int = 100

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bench.report import Figure, Spread, as_json, as_markdown, percentile, print_table
+from bench.report import Figure, Spread, as_json, as_markdown, percentile, print_table, slope
 
 
 def figure(value: float, bound: float, *, is_least: bool = False) -> Figure:
@@ -107,3 +107,9 @@ def test_the_page_has_a_row_for_each_figure() -> None:
         "| time | 3 s | 2.4 s | 2 s (1.5 times) | not met |",
         "| time | 500 s | 400 s |  | met |",
     ]
+
+
+def test_the_slope_is_that_of_the_line_through_the_values() -> None:
+    """It is per unit of time, whatever the distances; noise around a level is no growth."""
+    assert slope([0.0, 1.0, 3.0], [5.0, 7.0, 11.0]) == pytest.approx(2.0)
+    assert slope([0.0, 1.0, 2.0], [5.0, 8.0, 5.0]) == pytest.approx(0.0)
