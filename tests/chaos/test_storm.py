@@ -69,10 +69,20 @@ async def test_a_storm_loses_doubles_and_misorders_nothing(
 async def test_a_storm_finds_a_defect_and_calls_it_what_it_is(
     defect: str, harm: Harm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A service that passes over an event in five, sends one twice or changes one is caught."""
+    """A service that passes over an event in five, sends one twice or changes one is caught.
+
+    In a storm this small the loss of a state may be covered by the next one; not in three.
+    """
     monkeypatch.setenv(DEFECT, defect)
     # What is wrong stays wrong: the judge waits for it in vain.
     monkeypatch.setattr("tests.chaos.storm.judge._LIMIT_SECONDS", 5.0)
-    plan = Plan(seed=1, faults=10, faults_per_round=10, without=_GRAVE)
-    tally = await run(plan, tmp_path, lambda _: None, service_type=DefectiveService)
-    assert tally.harms[harm], told(tally)
+    accounts = []
+    for seed in (1, 2, 3):
+        plan = Plan(seed=seed, faults=10, faults_per_round=10, without=_GRAVE)
+        place = tmp_path / str(seed)
+        place.mkdir()
+        tally = await run(plan, place, lambda _: None, service_type=DefectiveService)
+        if tally.harms[harm]:
+            return
+        accounts.append(told(tally))
+    raise AssertionError("\n".join(accounts))
