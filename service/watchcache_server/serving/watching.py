@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -52,7 +53,7 @@ class Watching:
         self.uploads = KnownUploads(registry, settings)
         self._streams: dict[WatchStream, Extension] = {}
         # Those that have stalled still take room, until their readers come back or go.
-        self._open_count = 0
+        self._open: Counter[Extension] = Counter()
 
     @property
     def stream_count(self) -> int:
@@ -104,7 +105,7 @@ class Watching:
             ),
         )
         self._streams[stream] = extension
-        self._open_count += 1
+        self._open[extension] += 1
         extension.subscribed()
         interest, topics = extension.store.interest, wanted.topics or ()
         interest.add(topics, extension.store.revision)
@@ -112,7 +113,9 @@ class Watching:
             await stream.run()
         finally:
             interest.remove(topics)
-            self._open_count -= 1
+            self._open[extension] -= 1
+            if not self._open[extension]:
+                del self._open[extension]
             self._let_go(stream)
 
     def _give_up(self, stream: WatchStream) -> None:
@@ -133,17 +136,19 @@ class Watching:
         if self._registry.is_draining:
             raise ServiceDrainingError
         settings = self._settings
-        if self._open_count >= settings.max_subscriptions:
+        open_count = self._open.total()
+        if open_count >= settings.max_subscriptions:
             raise LimitExceededError(
                 "Watch streams",
-                f"{self._open_count} are open and no more are allowed; share streams, or raise "
+                f"{open_count} are open and no more are allowed; share streams, or raise "
                 "the setting max_subscriptions",
                 setting="max_subscriptions",
             )
-        if extension.subscription_count >= settings.max_subscriptions_per_extension:
+        open_here = self._open[extension]
+        if open_here >= settings.max_subscriptions_per_extension:
             raise LimitExceededError(
                 f"Watch streams of extension {extension.key}",
-                f"{extension.subscription_count} are open and no more are allowed; share streams, "
+                f"{open_here} are open and no more are allowed; share streams, "
                 "or raise the setting max_subscriptions_per_extension",
                 setting="max_subscriptions_per_extension",
             )

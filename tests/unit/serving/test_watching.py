@@ -98,9 +98,10 @@ async def test_no_more_streams_than_the_limit(name: str) -> None:
     await world.close()
 
 
-async def test_streams_that_have_stalled_take_room_until_they_end() -> None:
+@pytest.mark.parametrize("limit", ["max_subscriptions", "max_subscriptions_per_extension"])
+async def test_streams_that_have_stalled_take_room_until_they_end(limit: str) -> None:
     """Nobody can have more than the limit by reading from none."""
-    world = Watched(max_subscriptions=1, stalled_write_seconds=5)
+    world = Watched(**{limit: 1}, stalled_write_seconds=5)
     reader = Reader(patience=0)
     world.watch(reader)
     await asyncio.sleep(6.0)
