@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from bench.cluster import held
@@ -13,7 +15,7 @@ _PODS = 300
 @pytest.mark.controlplane
 @pytest.mark.timeout(300)
 async def test_every_figure_can_be_measured() -> None:
-    """Each measurement ends with figures that are numbers above nothing."""
+    """Each measurement ends with figures that are numbers; memory may shrink."""
     async with held(_PODS) as cluster:
         assert await cluster.pod_count() == _PODS
         plan = Plan(
@@ -23,6 +25,8 @@ async def test_every_figure_can_be_measured() -> None:
             rounds=1,
             rest_seconds=0.5,
             settle_seconds=0.1,
+            warm_seconds=0.5,
+            flat_seconds=2.0,
             subscriptions=40,
             connections=2,
             informers=4,
@@ -30,4 +34,4 @@ async def test_every_figure_can_be_measured() -> None:
         for name, measure in MEASUREMENTS.items():
             figures = await measure(plan)
             assert figures, name
-            assert all(figure.value > 0 and figure.bound > 0 for figure in figures), name
+            assert all(figure.bound > 0 and math.isfinite(figure.value) for figure in figures), name
