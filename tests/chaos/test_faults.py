@@ -7,6 +7,7 @@ import functools
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -53,11 +54,11 @@ _FAULTS = (
 @pytest.fixture
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have informers try again soon, so that many faults fit into a test."""
-    hasty = functools.partial(
-        ReflectorSettings,
-        backoff=BackoffSettings(first_seconds=0.02, longest_seconds=0.2),
-        relist_spacing_seconds=0.1,
-    )
+
+    def hasty(**settings: Any) -> ReflectorSettings:
+        settings["backoff"] = BackoffSettings(first_seconds=0.02, longest_seconds=0.2)
+        return ReflectorSettings(**settings, relist_spacing_seconds=0.1)
+
     monkeypatch.setattr("watchcache_server.extensions.host.ReflectorSettings", hasty)
 
 
