@@ -22,7 +22,7 @@ from rich.markup import escape
 
 from watchcache_server.clusters.errors import ClusterConfigError, UnknownClusterError
 from watchcache_server.model.errors import SettingsError
-from watchcache_server.settings import (
+from watchcache_server.settings_reading import (
     SettingRow,
     environment_name,
     flag_name,

@@ -18,7 +18,8 @@ import uvloop
 from watchcache_server.app import App, serve
 from watchcache_server.memory import give_back, tune
 from watchcache_server.observability.logs import configure
-from watchcache_server.settings import Settings, unknown_variables
+from watchcache_server.settings import Settings
+from watchcache_server.settings_reading import unknown_variables
 
 __all__ = ["run"]
 

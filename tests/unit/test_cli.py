@@ -16,7 +16,8 @@ from tests.unit.serving.test_probe import NOT_SERVING, serving
 from watchcache_server import cli, process
 from watchcache_server.clusters.errors import KubeconfigMissingError, UnknownClusterError
 from watchcache_server.model.errors import SettingsError
-from watchcache_server.settings import Settings, flag_name, setting_rows
+from watchcache_server.settings import Settings
+from watchcache_server.settings_reading import flag_name, setting_rows
 
 
 @pytest.fixture(autouse=True)

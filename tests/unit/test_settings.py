@@ -12,8 +12,8 @@ import pytest
 
 from watchcache_server.cli import settings_page
 from watchcache_server.model.errors import SettingsError
-from watchcache_server.settings import (
-    Settings,
+from watchcache_server.settings import Settings
+from watchcache_server.settings_reading import (
     environment_name,
     flag_name,
     load_settings,

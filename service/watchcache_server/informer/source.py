@@ -16,9 +16,7 @@ How objects pass from one source to another when a spec changes is up to `succes
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -28,13 +26,13 @@ from watchcache_server.informer.fields import DEFAULT_MOST_VALUES, FieldReader
 from watchcache_server.informer.floors import Floors
 from watchcache_server.informer.holding import Holding
 from watchcache_server.informer.objects import Delta, Item, Remove
+from watchcache_server.informer.source_scope import SourceScope
 from watchcache_server.informer.texts import Texts
 from watchcache_server.informer.training import Training
 from watchcache_server.informer.upstream import UpstreamVersions
 from watchcache_server.informer.versions import Order, compare_versions
-from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.selectors import Labels
-from watchcache_server.model.specs import SourceSpec, overlap
+from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import EventKind, LeftReason
 
 __all__ = ["Effect", "Source", "Unverified"]
@@ -72,26 +70,17 @@ class _Doubt(NamedTuple):
     final_state_unknown: bool
 
 
-@lru_cache(maxsize=4096)
-def _identity(spec: SourceSpec, version: str) -> bytes:
-    # Indexes change nothing of what a reader holds.
-    parts = msgspec.to_builtins(spec)
-    del parts["indexes"]
-    return hashlib.blake2b(msgspec.json.encode((parts, version)), digest_size=8).digest()
-
-
-class Source:
+class Source(SourceScope):
     """The objects of one informer; `number` is unique within the extension, and grows."""
 
     def __init__(
         self, number: int, spec: SourceSpec, *, most_index_values: int = DEFAULT_MOST_VALUES
     ) -> None:
+        super().__init__(spec)
         self.number = number
-        self.spec = spec
         # A retiring source goes on until those that take its objects over have synced. It is never
         # called back: what it gave away does not return to it.
         self.is_retiring = False
-        self.served: ServedResource | None = None
         self.is_synced = False
         self.going_back_count = 0
         self._upstream = UpstreamVersions()
@@ -100,7 +89,6 @@ class Source:
         self._fields = FieldReader(spec.indexes, most_index_values) if spec.indexes else None
         self._live = Holding()
         self._staged: Holding | None = None
-        self._names = frozenset(spec.names)
         self._doubts: dict[_Key, _Doubt] = {}
         # Objects that are newer here than the stream, which will come to them.
         self._ahead: dict[_Key, Entry] = {}
@@ -111,79 +99,6 @@ class Source:
         self.floors = Floors()
         self._training = Training()
         self._texts = Texts()
-
-    # Identity
-
-    @property
-    def scope(self) -> SourceSpec:
-        """The spec, but without namespaces where it leaves the scope open and the kind has none."""
-        spec = self.spec
-        if not spec.is_scope_open or self.served is None or self.served.is_namespaced:
-            return spec
-        names = tuple(sorted(("", name) for _, name in spec.names))
-        return msgspec.structs.replace(spec, namespace="", names=names)
-
-    @property
-    def group(self) -> str:
-        """API group."""
-        return self.spec.group
-
-    @property
-    def resource(self) -> str:
-        """Plural name; empty while only the kind is known."""
-        return self.served.resource if self.served else self.spec.resource
-
-    @property
-    def namespace(self) -> str:
-        """Namespace of the scope; empty for the whole cluster."""
-        return self.scope.namespace
-
-    @property
-    def version(self) -> str:
-        """API version of the bodies that are read now; each entry names its own."""
-        return self.served.version if self.served else self.spec.version
-
-    @property
-    def kind(self) -> str:
-        """Kind; empty while only the plural name is known."""
-        return self.served.kind if self.served else self.spec.kind
-
-    @property
-    def is_secret(self) -> bool:
-        """Whether the objects are Secrets, which never share a dictionary."""
-        return self.group == "" and (self.resource == "secrets" or self.kind == "Secret")
-
-    def may_share_objects(self, other: Source) -> bool:
-        """Tell whether both could hold the same object, as far as is known of their types."""
-        return (
-            self.spec.cluster == other.spec.cluster
-            and self.group == other.group
-            and (
-                (self.resource == other.resource and self.resource != "")
-                or (self.kind == other.kind and self.kind != "")
-            )
-            and overlap(self.scope, other.scope)
-        )
-
-    def covers(self, namespace: str, name: str) -> bool:
-        """Tell whether this source would hold such an object if it existed, whatever its labels."""
-        scope = self.scope
-        return (
-            not scope.is_selecting
-            and scope.namespace in ("", namespace)
-            and scope.pinned_name in ("", name)
-            and self._keeps(namespace, name)
-        )
-
-    def _keeps(self, namespace: str, name: str) -> bool:
-        """Tell whether the spec's names, if it has any, let an object through."""
-        # A cluster-scoped object goes by the namespace that an open scope was given for it.
-        return not self._names or (namespace or self.spec.namespace, name) in self._names
-
-    @property
-    def identity(self) -> bytes:
-        """Eight bytes that tell what it reads, in which form, from anything else, everywhere."""
-        return _identity(self.spec, self.version)
 
     # Upstream versions
 

@@ -176,3 +176,8 @@ class SettingsError(ServiceError):
     """The service cannot start with these settings."""
 
     reason = "INVALID_SETTINGS"
+
+    @classmethod
+    def of_all(cls, problems: Sequence[str]) -> SettingsError:
+        """Make one of everything that is wrong."""
+        return cls("; also ".join(problems))
