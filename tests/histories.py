@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from tests.history_checker import (
-    Batch,
-    Change,
-    Key,
-    Kind,
-    Record,
-    Started,
-    Synced,
-)
+from tests.history_records import Batch, Change, Key, Kind, Record, Started, Synced
 
 __all__ = [
     "DB",

@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable
 
 from tests.chaos.proxy import Proxy
-from tests.history_checker import Key
+from tests.history_records import Key
 
 __all__ = ["cut_clients", "holds"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import watchcache
-from tests.history_checker import Key
+from tests.history_records import Key
 from watchcache import EventType
 
 __all__ = ["Receiver", "held_by"]

@@ -16,7 +16,7 @@ from tests.chaos.world import World
 from tests.contract.api import Api, eventually
 from tests.e2e.acting import grant
 from tests.e2e.recording import History, Recorder
-from tests.history_checker import Batch
+from tests.history_records import Batch
 
 # Changes, seconds, and how many changes the service remembers.
 _LONG = (5000, 20.0, 16_384)

@@ -16,7 +16,7 @@ from tests.contract.api import Api, Endpoint, eventually
 from tests.e2e.acting import grant
 from tests.e2e.recording import History, Recorder
 from tests.e2e.service import ServiceProcess
-from tests.history_checker import Started
+from tests.history_records import Started
 
 _BACKOFF = watchcache.Backoff("0.05s", "0.5s")
 _RESTARTS = 5

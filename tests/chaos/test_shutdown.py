@@ -17,7 +17,7 @@ from tests.contract.api import Api, Endpoint, eventually
 from tests.e2e.acting import configmap, grant
 from tests.e2e.recording import Recorder
 from tests.e2e.service import ServiceProcess
-from tests.history_checker import Key
+from tests.history_records import Key
 from watchcache.errors import from_rpc_error
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache.v1alpha1 import watch_cache_service_pb2_grpc as pb_grpc

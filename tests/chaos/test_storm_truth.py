@@ -9,7 +9,8 @@ import pytest
 
 from tests.chaos.storm.tally import Harm, Tally, harm_of
 from tests.chaos.storm.truth import State, Truth, key_of
-from tests.history_checker import Change, Key, Kind, Rule
+from tests.history_checker import Rule
+from tests.history_records import Change, Key, Kind
 
 RESOURCES = ("configmaps", "widgets.example.com")
 UID, OTHER = "0a1b2c3d-0000-4000-8000-000000000001", "0a1b2c3d-0000-4000-8000-000000000002"

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from tests.contract.api import Api
-from tests.history_checker import Key
+from tests.history_records import Key
 
 __all__ = ["World"]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from tests.history_checker import (
+from tests.history_checker import HistoryChecker
+from tests.history_records import (
     Batch,
     Disconnected,
     Gone,
-    HistoryChecker,
     Key,
     Record,
     Reset,

@@ -8,17 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.histories import RESUMED, SNAPSHOT
-from tests.history_checker import (
-    Batch,
-    Bookmark,
-    Change,
-    Disconnected,
-    HistoryChecker,
-    Key,
-    Kind,
-    Reset,
-    Synced,
-)
+from tests.history_checker import HistoryChecker
+from tests.history_records import Batch, Bookmark, Change, Disconnected, Key, Kind, Reset, Synced
 from tests.items import item, source_spec
 from watchcache_server.informer.cursors import Cursor, Event, Limits, Outcome
 from watchcache_server.informer.filters import EVERYTHING

@@ -19,17 +19,8 @@ from tests.histories import (
     coalesced,
     snapshot,
 )
-from tests.history_checker import (
-    Bookmark,
-    Disconnected,
-    Draining,
-    HistoryChecker,
-    Key,
-    Record,
-    Reset,
-    Rule,
-    Synced,
-)
+from tests.history_checker import HistoryChecker, Rule
+from tests.history_records import Bookmark, Disconnected, Draining, Key, Record, Reset, Synced
 
 
 def rules(records: Iterable[Record]) -> list[Rule]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.histories import GOLD, RESUMED, SNAPSHOT, batch, change
-from tests.history_checker import (
+from tests.history_records import (
     Batch,
     Bookmark,
     Change,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tests.chaos.storm.truth import Truth
 from tests.e2e.recording import History, Recorder
-from tests.history_checker import Key
+from tests.history_records import Key
 from watchcache.v1alpha1 import event_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
 

@@ -18,7 +18,7 @@ from tests.chaos.storm.tally import Harm, Tally, harm_of
 from tests.chaos.storm.truth import State
 from tests.chaos.storm.writers import GROUP, Writers, collection
 from tests.e2e.recording import History, Recorder
-from tests.history_checker import Batch, Change, Key, Reset, Started
+from tests.history_records import Batch, Change, Key, Reset, Started
 
 __all__ = ["Judge"]
 

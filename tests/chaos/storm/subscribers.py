@@ -9,7 +9,7 @@ from typing import Any
 
 import watchcache
 from tests.chaos.receiver import Receiver, held_by
-from tests.history_checker import Key
+from tests.history_records import Key
 from watchcache.extension import Extension
 
 __all__ = ["Follower", "MirrorKeeper", "Subscriber"]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 
 import aiohttp
 
-from tests.history_checker import Change, Key, Kind
+from tests.history_records import Change, Key, Kind
 
 __all__ = ["State", "Truth", "key_of"]
 
