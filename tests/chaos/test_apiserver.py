@@ -23,16 +23,7 @@ from watchcache import EventType, SourceState
 @pytest.fixture
 async def own_api(own_control_plane: ControlPlane) -> AsyncIterator[Api]:
     """Give a client of a control plane that is this test's own."""
-    server = own_control_plane
-    endpoint = Endpoint(
-        name="own",
-        url=server.url,
-        ca_file=server.ca_file,
-        admin_token=server.admin_token,
-        kubeconfig=server.kubeconfig(),
-        expire_history=lambda: None,
-        run_controllers=lambda: None,
-    )
+    endpoint = Endpoint.of(own_control_plane, own_control_plane.kubeconfig(), name="own")
     async with aiohttp.ClientSession() as session:
         yield Api(endpoint, session)
 

@@ -72,17 +72,7 @@ async def cluster() -> AsyncIterator[DevCluster]:
 @pytest.fixture
 def hub(cluster: DevCluster, tmp_path: Path) -> Endpoint:
     """Give that cluster as a server under test."""
-    kubeconfig = tmp_path / "kubeconfig"
-    cluster.write_kubeconfig(kubeconfig)
-    return Endpoint(
-        name="hub",
-        url=cluster.url,
-        ca_file=cluster.ca_file,
-        admin_token=cluster.admin_token,
-        kubeconfig=kubeconfig,
-        expire_history=lambda: None,
-        run_controllers=lambda: None,
-    )
+    return Endpoint.of(cluster, cluster.write_kubeconfig(tmp_path / "kubeconfig"), name="hub")
 
 
 async def misbehave(cluster: DevCluster, chance: random.Random) -> None:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 
@@ -39,6 +39,23 @@ async def eventually(condition: Callable[[], Awaitable[bool]], what: str) -> Non
         raise AssertionError(f"in vain waited until {what}") from error
 
 
+class Server(Protocol):
+    """An API server that runs: a dev cluster, or a control plane."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def ca_file(self) -> Path: ...
+
+    @property
+    def admin_token(self) -> str: ...
+
+
+def _nothing() -> None:
+    return
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """A server under test, and what only its fixture can do to it."""
@@ -52,6 +69,27 @@ class Endpoint:
     """Forget every past version, so that a watch or a list from one is 410. Blocks."""
     run_controllers: Callable[[], None]
     """Have the namespaces that are deleted emptied and removed from now on. Blocks."""
+
+    @classmethod
+    def of(
+        cls,
+        server: Server,
+        kubeconfig: Path,
+        *,
+        name: str,
+        expire_history: Callable[[], None] = _nothing,
+        run_controllers: Callable[[], None] = _nothing,
+    ) -> Endpoint:
+        """Make that of a server that runs and whose kubeconfig is there."""
+        return cls(
+            name=name,
+            url=server.url,
+            ca_file=server.ca_file,
+            admin_token=server.admin_token,
+            kubeconfig=kubeconfig,
+            expire_history=expire_history,
+            run_controllers=run_controllers,
+        )
 
 
 @dataclass(frozen=True)

@@ -42,12 +42,10 @@ def real_endpoint(control_plane: ControlPlane) -> Endpoint:
         control_plane.compact()
         control_plane.restart()
 
-    return Endpoint(
+    return Endpoint.of(
+        control_plane,
+        control_plane.kubeconfig(),
         name="real",
-        url=control_plane.url,
-        ca_file=control_plane.ca_file,
-        admin_token=control_plane.admin_token,
-        kubeconfig=control_plane.kubeconfig(),
         expire_history=expire_history,
         run_controllers=lambda: control_plane.run_controllers("namespace-controller"),
     )
@@ -129,14 +127,8 @@ class _DevClusterThread:
 
     def endpoint(self, kubeconfig: Path) -> Endpoint:
         self._cluster.write_kubeconfig(kubeconfig)
-        return Endpoint(
-            name="devcluster",
-            url=self._cluster.url,
-            ca_file=self._cluster.ca_file,
-            admin_token=self._cluster.admin_token,
-            kubeconfig=kubeconfig,
-            expire_history=self._expire_history,
-            run_controllers=lambda: None,
+        return Endpoint.of(
+            self._cluster, kubeconfig, name="devcluster", expire_history=self._expire_history
         )
 
     def _expire_history(self) -> None:

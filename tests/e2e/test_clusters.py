@@ -39,15 +39,7 @@ async def open_site(name: str, folder: Path, stack: AsyncExitStack) -> Site:
     session = await stack.enter_async_context(aiohttp.ClientSession())
     direct = folder / f"{name}-direct"
     cluster.write_kubeconfig(direct)
-    endpoint = Endpoint(
-        name=name,
-        url=cluster.url,
-        ca_file=cluster.ca_file,
-        admin_token=cluster.admin_token,
-        kubeconfig=kubeconfig_through(network, direct, folder / name),
-        expire_history=lambda: None,
-        run_controllers=lambda: None,
-    )
+    endpoint = Endpoint.of(cluster, kubeconfig_through(network, direct, folder / name), name=name)
     api = Api(endpoint, session)
     await api.create("/api/v1/namespaces", {"metadata": {"name": _NAMESPACE}})
     accounts = f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts"

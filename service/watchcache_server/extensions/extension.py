@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from watchcache_server.extensions.informer import Informer
 from watchcache_server.extensions.pulse import Pulse
 from watchcache_server.extensions.status import SourceStatus, extension_state
-from watchcache_server.informer.filters import Filter
+from watchcache_server.informer.filters import EVERYTHING, Filter
 from watchcache_server.informer.resume import EPOCH_BYTES
 from watchcache_server.informer.source import Source
 from watchcache_server.informer.store import Store
@@ -120,7 +120,11 @@ class Extension:
     @property
     def is_settled(self) -> bool:
         """Whether every informer is live or has failed."""
-        return all(informer.status.state.is_settled for informer in self.informers.values())
+        return self.is_settled_in(EVERYTHING)
+
+    def is_settled_in(self, wanted: Filter) -> bool:
+        """Whether every informer whose source passes is live or has failed."""
+        return all(each.status.state.is_settled for each in self.informers_in(wanted))
 
     def informers_in(self, wanted: Filter) -> list[Informer]:
         """Return the informers whose sources pass, in no order."""

@@ -16,12 +16,11 @@ the filter. So what does not pass has LEFT, and what does is told as it is.
 
 from __future__ import annotations
 
-from watchcache_server.informer.cursors import Cursor, Event, Limits, Walk
-from watchcache_server.informer.filters import Filter
-from watchcache_server.informer.held import Held
+from functools import cached_property
+
+from watchcache_server.informer.cursors import Cursor, Event, Walk
 from watchcache_server.informer.history import Change
 from watchcache_server.informer.step import Step
-from watchcache_server.informer.store import Store
 from watchcache_server.model.states import EventKind, LeftReason
 
 __all__ = ["CatchUpStep", "fall_behind"]
@@ -39,13 +38,12 @@ def fall_behind(cursor: Cursor) -> Cursor:
 class CatchUpStep(Step):
     """From any revision that the store covers; its cursor has `behind_since`."""
 
-    def __init__(
-        self, store: Store, wanted: Filter, cursor: Cursor, limits: Limits, held: Held | None = None
-    ) -> None:
-        super().__init__(store, wanted, cursor, limits, held)
-        since = store.revision if held is not None else cursor.behind_since or 0
-        # Of an object that became known later than this the reader was not told before this step.
-        self._told_up_to = max(since, cursor.told_revision, cursor.revision)
+    @cached_property
+    def _told_up_to(self) -> int:
+        """Of an object that became known later the reader was not told before this step."""
+        start = self.start
+        since = self.store.revision if self.held is not None else start.behind_since or 0
+        return max(since, start.told_revision, start.revision)
 
     def run(self) -> bool:
         """Go as far as the limits allow; return whether the present was reached."""

@@ -12,14 +12,11 @@ to; of some of them its reader never knew.
 
 from __future__ import annotations
 
-from watchcache_server.informer.cursors import Cursor, Event, Limits, Walk
+from watchcache_server.informer.cursors import Event, Walk
 from watchcache_server.informer.entries import Entry
-from watchcache_server.informer.filters import Filter
-from watchcache_server.informer.held import Held
 from watchcache_server.informer.history import Change
 from watchcache_server.informer.source import Source
 from watchcache_server.informer.step import Step
-from watchcache_server.informer.store import Store
 from watchcache_server.model.states import EventKind, LeftReason
 
 __all__ = ["LiveStep"]
@@ -27,12 +24,6 @@ __all__ = ["LiveStep"]
 
 class LiveStep(Step):
     """From a revision that the history covers."""
-
-    def __init__(
-        self, store: Store, wanted: Filter, cursor: Cursor, limits: Limits, held: Held | None = None
-    ) -> None:
-        super().__init__(store, wanted, cursor, limits, held)
-        self.told_revision = cursor.told_revision
 
     def run(self) -> bool:
         """Go as far as the limits allow; return whether the present was reached."""
@@ -70,7 +61,7 @@ class LiveStep(Step):
             walk = walk._replace(namespace="", name="")
         elif source.number not in walk.sources:
             walk = walk._replace(sources=(*walk.sources, source.number))
-        may_hold = self.held is not None or change.revision <= self.told_revision
+        may_hold = self.held is not None or change.revision <= self.start.told_revision
         is_repeated = walk.is_repeated or may_hold
         self.walk = walk._replace(is_repeated=is_repeated)
 

@@ -14,7 +14,7 @@ __all__ = ["Step"]
 
 
 class Step:
-    """What every step has: the place where it stands, and the events that were found.
+    """What every step has: where it began, where it stands, and the events that were found.
 
     `held` is what the reader holds beside what its cursor says. `is_lost`: it has to begin anew.
     """
@@ -26,6 +26,7 @@ class Step:
         self.wanted = wanted
         self.limits = limits
         self.held = held
+        self.start = cursor
         self.revision = cursor.revision
         self.walk = cursor.walk
         self.events: list[Event] = []

@@ -9,7 +9,7 @@ ends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from watchcache_server.informer.decoding import (
@@ -28,7 +28,7 @@ from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.errors import AccessError
 from watchcache_server.kubernetes.requests import resource_path, watch_request
 from watchcache_server.kubernetes.slices import SlicedReader
-from watchcache_server.kubernetes.verification import VerificationLimits, is_deleted
+from watchcache_server.kubernetes.verification import VerificationLimits, verify
 from watchcache_server.model.states import Projection
 
 __all__ = ["Ended", "PastLostError", "PastReader"]
@@ -83,7 +83,7 @@ class PastReader:
                 while compare_versions(since, until) is Order.OLDER:
                     await asyncio.sleep(_PAUSE_SECONDS)
                     since = await self._read(source, since, until, ends)
-                return await self._sorted(source, ends.values())
+                return await self._sorted(source, ends)
         except TimeoutError:
             raise PastLostError(
                 f"the API server did not tell of it within {_LIMIT_SECONDS:g} s"
@@ -120,24 +120,19 @@ class PastReader:
                     break
         return since
 
-    async def _sorted(self, source: Source, ends: Iterable[Item]) -> Ended:
+    async def _sorted(self, source: Source, ends: Mapping[str, Item]) -> Ended:
         """Tell deletions from objects that only left the selector, by asking for each."""
         ended = Ended()
         served = source.served
         if not source.spec.is_selecting or served is None:
-            ended.deleted.extend(ends)
+            ended.deleted.extend(ends.values())
             return ended
-        left = iter(list(ends))
 
-        async def ask() -> None:
-            for item in left:
-                subject = Unverified(item.namespace, item.name, item.uid)
-                is_gone = await is_deleted(self._access, served, subject, self._limits)
-                (ended.deleted if is_gone else ended.left).append(item)
+        def told(subject: Unverified, is_deleted: bool) -> None:
+            (ended.deleted if is_deleted else ended.left).append(ends[subject.uid])
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._limits.parallel):
-                group.create_task(ask())
+        subjects = [Unverified(item.namespace, item.name, item.uid) for item in ends.values()]
+        await verify(self._access, lambda: served, subjects, self._limits, told)
         return ended
 
 

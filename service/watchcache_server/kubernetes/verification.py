@@ -8,7 +8,7 @@ taken for none either: nobody is told of a deletion that was not seen.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,7 +23,7 @@ from watchcache_server.kubernetes.requests import get_request, resource_path
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.states import Projection
 
-__all__ = ["VerificationLimits", "Verifier"]
+__all__ = ["VerificationLimits", "Verifier", "verify"]
 
 _ATTEMPTS: Final = 3
 _PAUSE_SECONDS: Final = 1.0
@@ -59,20 +59,41 @@ class Verifier:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            subjects = self._sink.unverified()
-            left = iter(subjects)
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(self._limits.parallel, len(subjects))):
-                    group.create_task(self._verify(left))
+            await verify(
+                self._access, self._resource, self._sink.unverified(), self._limits, self._resolve
+            )
 
-    async def _verify(self, left: Iterator[Unverified]) -> None:
+    def _resource(self) -> ServedResource:
+        assert self._served is not None, "it is looked for once discovery has found it"
+        return self._served
+
+    def _resolve(self, subject: Unverified, is_deleted: bool) -> None:
+        self._sink.resolve(subject, is_deleted=is_deleted)
+
+
+async def verify(
+    access: ApiAccess,
+    resource: Callable[[], ServedResource],
+    subjects: Collection[Unverified],
+    limits: VerificationLimits,
+    told: Callable[[Unverified, bool], None],
+) -> None:
+    """Ask what became of objects, a few at a time; tell of each whether it was deleted.
+
+    `resource` says how they are served at that moment.
+    """
+    left = iter(subjects)
+
+    async def ask() -> None:
         for subject in left:
-            assert self._served is not None, "it is looked for once discovery has found it"
-            is_gone = await is_deleted(self._access, self._served, subject, self._limits)
-            self._sink.resolve(subject, is_deleted=is_gone)
+            told(subject, await _is_deleted(access, resource(), subject, limits))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(limits.parallel, len(subjects))):
+            group.create_task(ask())
 
 
-async def is_deleted(
+async def _is_deleted(
     access: ApiAccess, served: ServedResource, subject: Unverified, limits: VerificationLimits
 ) -> bool:
     """Ask whether an object was deleted; False also when that cannot be found out."""

@@ -29,6 +29,7 @@ from watchcache_server.model.states import Projection, View
 from watchcache_server.settings import Settings
 
 __all__ = [
+    "PROJECTIONS",
     "consistency_of",
     "extension_key",
     "extension_spec",
@@ -46,8 +47,8 @@ _VIEWS: Final = {
     event_pb2.VIEW_METADATA: View.METADATA,
     event_pb2.VIEW_KEY: View.KEY,
 }
-_PROJECTIONS: Final = {
-    extension_pb2.PROJECTION_UNSPECIFIED: Projection.FULL,
+#: Projections by their numbers in the contract.
+PROJECTIONS: Final = {
     extension_pb2.PROJECTION_FULL: Projection.FULL,
     extension_pb2.PROJECTION_WITHOUT_MANAGED_FIELDS: Projection.WITHOUT_MANAGED_FIELDS,
     extension_pb2.PROJECTION_METADATA: Projection.METADATA,
@@ -297,7 +298,9 @@ def _check_identity(checker: _Checker, service_account: str, settings: Settings)
 def _projection(
     checker: _Checker, field: str, value: extension_pb2.Projection.ValueType
 ) -> Projection:
-    known = _PROJECTIONS.get(value)
+    if value == extension_pb2.PROJECTION_UNSPECIFIED:
+        return Projection.FULL
+    known = PROJECTIONS.get(value)
     if known is None:
         checker.refuse(
             field,

@@ -9,8 +9,8 @@ from watchcache_server.clusters.registry import ClusterRegistry
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.informer import Informer
 from watchcache_server.extensions.registry import ExtensionRegistry
-from watchcache_server.model.states import ExtensionState, Projection, SourceState
-from watchcache_server.serving.conversion import to_duration, to_timestamp
+from watchcache_server.model.states import ExtensionState, SourceState
+from watchcache_server.serving.conversion import PROJECTIONS, to_duration, to_timestamp
 
 __all__ = ["cluster_messages", "extension_message", "source_message"]
 
@@ -31,11 +31,7 @@ _EXTENSION_STATES: Final = {
     ExtensionState.DEGRADED: extension_pb2.EXTENSION_STATE_DEGRADED,
     ExtensionState.FAILED: extension_pb2.EXTENSION_STATE_FAILED,
 }
-_PROJECTIONS: Final = {
-    Projection.FULL.value: extension_pb2.PROJECTION_FULL,
-    Projection.WITHOUT_MANAGED_FIELDS.value: extension_pb2.PROJECTION_WITHOUT_MANAGED_FIELDS,
-    Projection.METADATA.value: extension_pb2.PROJECTION_METADATA,
-}
+_PROJECTIONS: Final = {projection.value: number for number, projection in PROJECTIONS.items()}
 _KIB: Final = 1024
 
 

@@ -19,7 +19,7 @@ from watchcache_server.informer.held import Past
 from watchcache_server.informer.subscription import begin_snapshot
 from watchcache_server.kubernetes.past import PastLostError
 
-__all__ = ["Recovered", "is_settled", "recover"]
+__all__ = ["Recovered", "recover"]
 
 
 class Recovered(NamedTuple):
@@ -28,12 +28,6 @@ class Recovered(NamedTuple):
     cursor: Cursor
     held: Past
     ends: tuple[Event, ...]
-
-
-def is_settled(extension: Extension, wanted: Filter) -> bool:
-    """Tell whether every informer in view is loaded, or has failed."""
-    informers = extension.informers_in(wanted)
-    return all(informer.status.state.is_settled for informer in informers)
 
 
 async def recover(

@@ -29,7 +29,7 @@ from watchcache_server.serving.conversion import to_duration
 from watchcache_server.serving.describing import source_message
 from watchcache_server.serving.indexed import require_indexed
 from watchcache_server.serving.known_gone import known_gone
-from watchcache_server.serving.recovering import is_settled, recover
+from watchcache_server.serving.recovering import recover
 from watchcache_server.serving.starting import Start, lost
 from watchcache_server.serving.wire import batch_message, event_field
 from watchcache_server.serving.writing import Writer
@@ -180,7 +180,7 @@ class WatchStream:
         """Say that all is loaded, once it is; return whether it was said now."""
         if self._is_synced or self._cursor.walk is not None:
             return False
-        if not is_settled(self._extension, self._wanted):
+        if not self._extension.is_settled_in(self._wanted):
             return False
         if not (isinstance(self._held, Known) and self._held.count):
             self._held = None
@@ -204,9 +204,12 @@ class WatchStream:
 
     async def _recover(self, positions: Mapping[bytes, str]) -> None:
         """Go on where another life of the extension has ended; begin anew if that cannot be."""
-        while await self._say_statuses() or not is_settled(self._extension, self._wanted):
+        while True:
+            has_said = await self._say_statuses()
             await self._end_if_over()
-            if not is_settled(self._extension, self._wanted):
+            if self._extension.is_settled_in(self._wanted):
+                break
+            if not has_said:
                 await self._rest()
         recovering = asyncio.ensure_future(recover(self._extension, self._wanted, positions))
         try:

@@ -7,7 +7,6 @@ import secrets
 from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
-from watchcache.v1alpha1 import extension_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.registry import ExtensionRegistry
@@ -18,8 +17,7 @@ from watchcache_server.model.errors import (
     LimitExceededError,
 )
 from watchcache_server.model.specs import ExtensionKey
-from watchcache_server.model.states import Projection
-from watchcache_server.serving.conversion import extension_key, to_duration
+from watchcache_server.serving.conversion import PROJECTIONS, extension_key, to_duration
 from watchcache_server.settings import Settings
 
 __all__ = ["KnownUploads"]
@@ -27,11 +25,6 @@ __all__ = ["KnownUploads"]
 _HANDLE_BYTES: Final = 16
 # So many records are taken in before the event loop is left to others.
 _SLICE: Final = 4096
-_PROJECTIONS: Final = {
-    extension_pb2.PROJECTION_FULL: Projection.FULL.value,
-    extension_pb2.PROJECTION_WITHOUT_MANAGED_FIELDS: Projection.WITHOUT_MANAGED_FIELDS.value,
-    extension_pb2.PROJECTION_METADATA: Projection.METADATA.value,
-}
 
 
 class _Upload(NamedTuple):
@@ -129,13 +122,15 @@ def _checked(field: str, group: pb.KnownObjects) -> bytes:
 
 
 def _group(group: pb.KnownObjects) -> KnownGroup:
+    projection = PROJECTIONS.get(group.projection)
     return KnownGroup(
         cluster=group.cluster,
         group=group.group,
         resource=group.resource,
         namespace=group.namespace,
         version=group.version,
-        projection=_PROJECTIONS.get(group.projection, ""),
+        # One that is not known here is none that is held here.
+        projection=projection.value if projection is not None else "",
     )
 
 

@@ -188,15 +188,7 @@ async def staged(
     async with AsyncExitStack() as stack:
         control_plane = await stack.enter_async_context(ControlPlane(folder / "control-plane"))
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        endpoint = Endpoint(
-            name="hub",
-            url=control_plane.url,
-            ca_file=control_plane.ca_file,
-            admin_token=control_plane.admin_token,
-            kubeconfig=control_plane.kubeconfig(),
-            expire_history=lambda: None,
-            run_controllers=lambda: None,
-        )
+        endpoint = Endpoint.of(control_plane, control_plane.kubeconfig(), name="hub")
         truth = await stack.enter_async_context(
             Truth(control_plane.etcd_url, RESOURCES, NAMESPACES)
         )

@@ -14,7 +14,7 @@ from watchcache_server.informer.cursors import Walk
 from watchcache_server.informer.filters import EVERYTHING, Filter
 from watchcache_server.kubernetes.past import PastLostError
 from watchcache_server.model.states import EventKind, SourceState
-from watchcache_server.serving.recovering import Recovered, is_settled, recover
+from watchcache_server.serving.recovering import Recovered, recover
 
 
 @pytest.fixture
@@ -41,18 +41,18 @@ def test_informers_in_view_are_to_be_settled(world: World) -> None:
     """Loaded, or failed; those out of view are not waited for."""
     here, there = world.informer(), world.informer(namespace="team-b")
     only_here = Filter(namespaces=("team-a",))
-    assert not is_settled(world.extension, EVERYTHING)
-    assert not is_settled(world.extension, only_here)
+    assert not world.extension.is_settled_in(EVERYTHING)
+    assert not world.extension.is_settled_in(only_here)
     here.set_state(SourceState.FORBIDDEN, "VERBS_MISSING", "")
-    assert is_settled(world.extension, only_here)
-    assert not is_settled(world.extension, EVERYTHING)
+    assert world.extension.is_settled_in(only_here)
+    assert not world.extension.is_settled_in(EVERYTHING)
     there.set_state(SourceState.LIVE, "SYNCED", "")
-    assert is_settled(world.extension, EVERYTHING)
+    assert world.extension.is_settled_in(EVERYTHING)
 
 
 def test_without_informers_all_is_settled(world: World) -> None:
     """There is nothing to wait for."""
-    assert is_settled(world.extension, EVERYTHING)
+    assert world.extension.is_settled_in(EVERYTHING)
 
 
 # What was missed
