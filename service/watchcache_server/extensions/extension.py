@@ -7,7 +7,6 @@ what they read arrives through `Informer`, which is the one writer of its source
 from __future__ import annotations
 
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -98,7 +97,7 @@ class Extension:
         self.informers: dict[SourceSpec, Informer] = {}
         self.retiring: dict[Informer, None] = {}
         # Those that ended lately, for streams that have yet to be told.
-        self._stopped: deque[Informer] = deque(maxlen=_MAX_STOPPED)
+        self._stopped: list[Informer] = []
         self.subscription_count = 0
         self.status_version = 0
         self.ended = ""
@@ -180,6 +179,7 @@ class Extension:
         informer.is_stopped = True
         informer.freshness.release()
         self._stopped.append(informer)
+        del self._stopped[:-_MAX_STOPPED]
         informer.set_state(SourceState.STOPPED, "STOPPED", "the extension no longer asks for it")
         self.store.remove_source(informer.source, LeftReason.SCOPE, self.clock.now())
         self.pulse.touch()

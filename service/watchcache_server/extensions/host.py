@@ -27,8 +27,10 @@ from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.informer_runner import InformerRunner
 from watchcache_server.kubernetes.list_memory import ListMemory
 from watchcache_server.kubernetes.past import PastReader
+from watchcache_server.kubernetes.renewals import Renewals
 from watchcache_server.kubernetes.sync_turns import SyncTurns
 from watchcache_server.kubernetes.verification import VerificationLimits
+from watchcache_server.memory import give_back
 from watchcache_server.model.states import SourceState
 from watchcache_server.observability.reporting import Reporter
 from watchcache_server.settings import Settings
@@ -57,6 +59,7 @@ class InformerHost:
         self._jitter = jitter
         self._reporter = reporter
         self._turns: dict[str, SyncTurns] = {}
+        self._renewals = Renewals(self._turns.values, give_back)
         self._memory = ListMemory(clock.now)
         self._trainer = Trainer(self._guarded)
         self._group: asyncio.TaskGroup | None = None
@@ -83,12 +86,13 @@ class InformerHost:
         """Be ready to run tasks; they end with the context."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            trainer = group.create_task(self._trainer.run())
+            helpers = [group.create_task(each.run()) for each in (self._trainer, self._renewals)]
             try:
                 yield
             finally:
                 self._group = None
-                trainer.cancel()
+                for helper in helpers:
+                    helper.cancel()
 
     @property
     def is_open(self) -> bool:
@@ -158,6 +162,7 @@ class InformerHost:
             discovery=self._clusters.get(cluster).discovery,
             sink=informer,
             turns=self._turns.setdefault(cluster, SyncTurns(limit)),
+            renewals=self._renewals,
             memory=self._memory,
             settings=self._reflector_settings,
             max_event_bytes=self._settings.max_event_bytes,

@@ -82,6 +82,7 @@ class Informer:
         store, before = self.extension.store, self.source
         self.source = store.add_source(before.spec)
         self.source.is_retiring = before.is_retiring
+        self.freshness.follow(self.source)
         store.remove_source(before, LeftReason.KIND_GONE, self._clock.now())
         self.extension.pulse.touch()
 

@@ -44,11 +44,14 @@ class Since(NamedTuple):
 class RecentPast:
     """The recent past of one informer."""
 
+    __slots__ = ("_found", "_informer", "_reader", "_turn")
+
     def __init__(self, informer: Informer, reader: PastReader) -> None:
         self._informer = informer
         self._reader = reader
         self._found: Since | None = None
-        self._turn = asyncio.Lock()
+        # Made by the first who asks: most informers are never asked.
+        self._turn: asyncio.Lock | None = None
 
     async def since(self, version: str) -> Since:
         """Return what ended after an upstream version. Raises PastLostError.
@@ -56,6 +59,7 @@ class RecentPast:
         The informer holds objects. What ended after the revision that is returned, the history of
         the store tells.
         """
+        self._turn = self._turn or asyncio.Lock()
         async with self._turn:
             found = self._found
             if found is None or not self._serves(found, version):

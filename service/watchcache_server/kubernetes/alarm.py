@@ -27,6 +27,10 @@ class Alarm:
         loop = asyncio.get_running_loop()
         self._handle = loop.call_later(max(seconds, _LEAST_SECONDS), self._rang.set)
 
+    def ring(self) -> None:
+        """Ring now, and at the time that it is set to as well."""
+        self._rang.set()
+
     async def wait(self) -> None:
         """Wait until it rings."""
         await self._rang.wait()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from watchcache_server.informer.comparison import Comparison, Listed, Scope, is_at_least
@@ -100,11 +100,16 @@ class Question:
                 reader.end()
 
 
+def _ignore() -> None:
+    """Do nothing: there is no prober yet."""
+
+
 class Freshness:
     """The readers of one informer, and the questions asked for them."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source
+        #: What they read.
+        self.source = source
         self._serial = 0
         # Those that want a version, the lowest first.
         self._by_version: list[tuple[int, str, int, _Reader]] = []
@@ -115,7 +120,8 @@ class Freshness:
         self._answered: list[Question] = []
         # Single objects wait for a question about all of them: there were too many.
         self._has_joined = False
-        self._news = asyncio.Event()
+        #: Called when there may be something to ask, at any moment.
+        self.on_news: Callable[[], None] = _ignore
         #: Why the last question has no answer; empty when it has one.
         self.trouble = ""
         #: The version that the API server said last.
@@ -134,7 +140,7 @@ class Freshness:
         Returns why waiting is of no use, empty when it is that fresh; or empty too when `release`
         was called. There is no limit of time.
         """
-        if version and is_at_least(self._source.position, version):
+        if version and is_at_least(self.source.position, version):
             return ""
         reader = _Reader(version)
         self._readers.add(reader)
@@ -169,10 +175,15 @@ class Freshness:
         question = self._wanted.get(scope)
         if question is None:
             question = self._wanted[scope] = Question(scope)
-            self._news.set()
         question.add(reader)
+        self.on_news()
 
     # The source
+
+    def follow(self, source: Source) -> None:
+        """Go on with another source in the place of this one: nothing that was asked holds."""
+        self.source = source
+        self.restart()
 
     def moved(self) -> None:
         """Take that the source has changed, or that its position has."""
@@ -182,7 +193,7 @@ class Freshness:
             self._answered = [each for each in self._answered if not self._is_over(each)]
 
     def _wake_versions(self) -> None:
-        position = self._source.position
+        position = self.source.position
         while self._by_version:
             version, reader = self._by_version[0][1], self._by_version[0][-1]
             if not (reader.outcome.done() or is_at_least(position, version)):
@@ -193,7 +204,7 @@ class Freshness:
     def _is_over(self, question: Question) -> bool:
         if not question.readers:
             return True
-        if not question.is_met(self._source):
+        if not question.is_met(self.source):
             return False
         question.close()
         return True
@@ -201,14 +212,9 @@ class Freshness:
     # The prober
 
     def restart(self) -> None:
-        """Have everything asked again that somebody waits for: another prober begins."""
+        """Have everything asked again that somebody waits for."""
         for question in (*self._sent.values(), *self._answered):
             self.again(question)
-
-    async def asked(self) -> None:
-        """Wait until there may be something to ask."""
-        await self._news.wait()
-        self._news.clear()
 
     def take(self, parallel: int) -> Question | None:
         """Return a question to send now, None when there is none or so many are under way.
@@ -225,7 +231,7 @@ class Freshness:
             if scope not in self._sent and not (scope.name and self._has_joined):
                 del self._wanted[scope]
                 self._sent[scope] = question
-                question.position = self._source.position
+                question.position = self.source.position
                 return question
         return None
 
@@ -251,12 +257,12 @@ class Freshness:
         question.version = version
         wait_seconds = _BOOKMARK_SECONDS
         if listed is not None:
-            question.comparison = Comparison(self._source, question.scope, version, listed)
+            question.comparison = Comparison(self.source, question.scope, version, listed)
             wait_seconds = _EVENTS_SECONDS
         question.hurry_at = asyncio.get_running_loop().time() + wait_seconds
         if not self._is_over(question):
             self._answered.append(question)
-        self._news.set()
+        self.on_news()
         return True
 
     def confirm(self, question: Question) -> None:
@@ -264,7 +270,7 @@ class Freshness:
         self._end(question)
         self.trouble = ""
         question.close()
-        self._news.set()
+        self.on_news()
 
     def _end(self, question: Question) -> None:
         del self._sent[question.scope]
@@ -286,7 +292,7 @@ class Freshness:
         if present is not question:
             for reader in question.readers:
                 present.add(reader)
-        self._news.set()
+        self.on_news()
 
     def refuse(self, question: Question, why: str) -> None:
         """Take that there will be no answer."""
@@ -296,4 +302,4 @@ class Freshness:
         for reader in readers:
             reader.question = None
             reader.end(why)
-        self._news.set()
+        self.on_news()

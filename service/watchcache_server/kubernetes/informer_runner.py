@@ -54,6 +54,7 @@ from watchcache_server.kubernetes.informer_requests import collection_request
 from watchcache_server.kubernetes.informer_sink import InformerSink
 from watchcache_server.kubernetes.list_memory import ListMemory
 from watchcache_server.kubernetes.prober import Prober
+from watchcache_server.kubernetes.renewals import Renewals
 from watchcache_server.kubernetes.served import DiscoveryFailed, Served, VersionNotServed
 from watchcache_server.kubernetes.served import NotServed as NothingServed
 from watchcache_server.kubernetes.slices import SlicedReader
@@ -67,8 +68,8 @@ from watchcache_server.model.states import Projection, SourceState
 __all__ = ["InformerRunner"]
 
 _STATUS_BYTES: Final = 64 * 1024
-# A connection that has carried so much keeps large buffers; the watch goes on over a new one.
-_REOPEN_BYTES: Final = 1024 * 1024
+# A connection that has carried so much keeps large buffers.
+_RENEW_BYTES: Final = 1024 * 1024
 
 
 class InformerRunner:
@@ -84,6 +85,7 @@ class InformerRunner:
         discovery: Discovery,
         sink: InformerSink,
         turns: SyncTurns,
+        renewals: Renewals,
         memory: ListMemory,
         settings: ReflectorSettings,
         max_event_bytes: int,
@@ -102,6 +104,7 @@ class InformerRunner:
         self._discovery = discovery
         self._sink = sink
         self._turns = turns
+        self._renewals = renewals
         self._memory = memory
         self._max_event_bytes = max_event_bytes
         self._clock = clock
@@ -122,10 +125,9 @@ class InformerRunner:
         self._served: ServedResource | None = None
         self._reader = SlicedReader(clock)
         self._alarm = Alarm()
-        self._verifier = Verifier(access, sink, verification)
+        self._verifier = Verifier(access, sink, verification) if spec.is_selecting else None
         self._prober = Prober(
             access,
-            sink.source,
             sink.freshness,
             hasten=lambda: self._interfere(self._reflector.hasten),
             suspect=lambda: self._interfere(self._reflector.suspect),
@@ -145,10 +147,10 @@ class InformerRunner:
         """Run until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._ring_forever())
-                group.create_task(self._prober.run())
-                if self._spec.is_selecting:
+                group.create_task(self._ring_forever(group))
+                if self._verifier is not None:
                     group.create_task(self._verifier.run())
+                self._prober.begin(self._alarm.ring)
                 self._perform(self._reflector.start(now=self._clock(), jitter=self._jitter()))
                 while True:
                     await self._step()
@@ -156,10 +158,11 @@ class InformerRunner:
             self._alarm.cancel()
             self._give_turn_back()
 
-    async def _ring_forever(self) -> None:
+    async def _ring_forever(self, group: asyncio.TaskGroup) -> None:
         while True:
             await self._alarm.wait()
             self._interfere(self._reflector.on_timer)
+            self._prober.ask(group)
 
     async def _step(self) -> None:
         request, self._next = self._next, None
@@ -226,7 +229,7 @@ class InformerRunner:
             case Apply():
                 sink.contact()
                 sink.apply(effect.deltas, self._reader.read_at, effect.resource_version)
-                self._verifier.look(self._served_resource())
+                self._verify()
             case Advance():
                 sink.contact()
                 sink.advance(effect.resource_version)
@@ -239,11 +242,15 @@ class InformerRunner:
                 sink.contact()
                 sink.commit(self._reader.read_at, effect.resource_version)
                 self._give_turn_back()
-                self._verifier.look(self._served_resource())
+                self._verify()
             case DiscardSync():
                 sink.discard()
             case Purge():
                 sink.purge(effect.reason)
+
+    def _verify(self) -> None:
+        if self._verifier is not None:
+            self._verifier.look(self._served_resource())
 
     def _remember(self, seconds: float) -> None:
         served = self._served_resource()
@@ -375,11 +382,15 @@ class InformerRunner:
         self._tell(reflector.on_listed, page)
 
     async def _watch(self, request: Watch) -> None:
+        await self._renewals.gate()
         async with self._opened(request) as response:
             if response is not None:
                 self._sink.contact()
                 if self._tell(self._reflector.on_opened):
-                    await self._read_watch(response)
+                    try:
+                        await self._read_watch(response)
+                    finally:
+                        self._renewals.discard(self)
 
     async def _read_watch(self, response: Response) -> None:
         served = self._served_resource()
@@ -399,8 +410,8 @@ class InformerRunner:
             size += len(chunk)
             if is_initial and not reflector.is_syncing:
                 is_initial = False
-                if size > _REOPEN_BYTES and not self._tell(reflector.reopen):
-                    return
+                if size > _RENEW_BYTES:
+                    self._renewals.want(self, lambda: self._interfere(reflector.reopen))
         if leftover := stream.finish():
             self._tell(reflector.on_events, leftover)
         self._tell(reflector.on_eof)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from watchcache_server.informer.objects import Delta, Item
-from watchcache_server.informer.source import Source, Unverified
+from watchcache_server.informer.source import Unverified
 from watchcache_server.kubernetes.errors import CredentialsError
 from watchcache_server.kubernetes.freshness import Freshness
 from watchcache_server.model.resources import ServedResource
@@ -28,11 +28,6 @@ class InformerSink(Protocol):
     @property
     def is_synced(self) -> bool:
         """Whether objects of a sync are held, be it one of an informer before this one."""
-        ...
-
-    @property
-    def source(self) -> Source:
-        """Where the objects go."""
         ...
 
     @property

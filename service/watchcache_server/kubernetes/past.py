@@ -54,6 +54,8 @@ class Ended:
 class PastReader:
     """Reads the past as one identity."""
 
+    __slots__ = ("_access", "_limits", "_max_event_bytes", "_reader")
+
     def __init__(
         self,
         access: ApiAccess,

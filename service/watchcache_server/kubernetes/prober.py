@@ -58,7 +58,6 @@ class Prober:
     def __init__(
         self,
         access: ApiAccess,
-        source: Source,
         freshness: Freshness,
         *,
         hasten: Callable[[], None],
@@ -66,7 +65,6 @@ class Prober:
     ) -> None:
         """`hasten` opens the watch again for a bookmark, `suspect` looks for a rewound storage."""
         self._access = access
-        self._source = source
         self._freshness = freshness
         self._hasten = hasten
         self._suspect = suspect
@@ -76,14 +74,19 @@ class Prober:
         self._takes_gets = True
         self._is_bulky = False
 
-    async def run(self) -> None:
-        """Ask until cancelled."""
+    @property
+    def _source(self) -> Source:
+        return self._freshness.source
+
+    def begin(self, on_news: Callable[[], None]) -> None:
+        """Be ready: `on_news` is called when there may be something to ask, and `ask` is due."""
+        self._freshness.on_news = on_news
         self._freshness.restart()
-        async with asyncio.TaskGroup() as group:
-            while True:
-                await self._freshness.asked()
-                while (question := self._freshness.take(_PARALLEL)) is not None:
-                    group.create_task(self._ask(question))
+
+    def ask(self, group: asyncio.TaskGroup) -> None:
+        """Ask what is to be asked now, in tasks of this group."""
+        while (question := self._freshness.take(_PARALLEL)) is not None:
+            group.create_task(self._ask(question))
 
     async def _ask(self, question: Question) -> None:
         attempt = min(self._failures, len(_ANSWER_SECONDS) - 1)

@@ -42,6 +42,7 @@ class SyncTurns:
     """Turns for one cluster."""
 
     def __init__(self, limit: int, *, counted_seconds: float = _COUNTED_SECONDS) -> None:
+        self._limit = limit
         self._free = limit
         self._counted_seconds = counted_seconds
         # Whoever is first here is served next.
@@ -51,6 +52,11 @@ class SyncTurns:
     def is_busy(self) -> bool:
         """Whether a newcomer has to wait."""
         return self._free == 0
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a sync is under way that counts."""
+        return self._free < self._limit
 
     async def take(self, who: Hashable) -> Turn:
         """Wait for a turn."""

@@ -93,6 +93,19 @@ def test_a_kind_with_another_plural_name_takes_nothing_over(
     assert informer.source.table.count == (0 if is_retiring else 1), "what retires learns nothing"
 
 
+async def test_who_waits_for_a_kind_waits_for_it_under_another_plural_name_too(
+    world: World,
+) -> None:
+    """What comes of the new source is what it is told of."""
+    informer = world.synced("one", resource="", kind="Pod")
+    waiting = asyncio.ensure_future(informer.freshness.wait(Scope(), "20"))
+    await asyncio.sleep(0)
+    informer.bind(msgspec.structs.replace(served(), resource="podz"))
+    informer.stage([item("one", uid="uid-two")])
+    informer.commit(world.time(), "20")
+    assert await waiting == ""
+
+
 def test_a_kind_that_is_found_as_it_was_keeps_its_objects(world: World) -> None:
     """Also one with other verbs."""
     informer = world.synced("one")

@@ -24,6 +24,7 @@ from watchcache_server.kubernetes.errors import (
 )
 from watchcache_server.kubernetes.informer_runner import InformerRunner
 from watchcache_server.kubernetes.list_memory import ListMemory
+from watchcache_server.kubernetes.renewals import Renewals
 from watchcache_server.kubernetes.sync_turns import SyncTurns
 from watchcache_server.model.states import SourceState
 
@@ -41,6 +42,8 @@ class World:
         self.discovery = Found()
         self.sink = Sink()
         self.turns = SyncTurns(2)
+        self.renewals = Renewals(lambda: [self.turns], self._give_back)
+        self.given_back_at: list[float] = []
         self.memory = ListMemory(self.now)
         self.settings = ReflectorSettings()
         self.spec = _NAMESPACED
@@ -57,6 +60,9 @@ class World:
         """Return the time of the loop, which is the one that the test lets pass."""
         return asyncio.get_running_loop().time()
 
+    def _give_back(self) -> None:
+        self.given_back_at.append(self.now())
+
     def runner(self, sink: Sink | None = None, api: Api | None = None) -> InformerRunner:
         """Make an informer of these parts."""
         parts: Any = {
@@ -69,6 +75,7 @@ class World:
             tenant="team-a/shop",
             service_account="team-a/shop",
             turns=self.turns,
+            renewals=self.renewals,
             memory=self.memory,
             settings=self.settings,
             max_event_bytes=1024 * 1024,
@@ -102,8 +109,10 @@ class World:
 async def world() -> AsyncIterator[World]:
     """Give an informer that ends with the test."""
     world = World()
+    renewing = asyncio.create_task(world.renewals.run())
     yield world
     await world.stop()
+    renewing.cancel()
 
 
 async def settle() -> None:

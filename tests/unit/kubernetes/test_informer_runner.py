@@ -165,7 +165,7 @@ async def test_a_watch_is_opened_again_in_time(world: World) -> None:
 
 
 async def test_a_connection_that_carried_a_large_sync_is_left(world: World) -> None:
-    """It keeps large buffers, so the watch goes on over a new one at once."""
+    """It keeps large buffers, so the watch goes on over a new one, made of what was given back."""
     world.start()
     exchange = await world.api.asked()
     large = [added(f"p{n}", str(n), size=300_000) for n in range(1, 5)]
@@ -173,7 +173,23 @@ async def test_a_connection_that_carried_a_large_sync_is_left(world: World) -> N
     exchange = await world.api.asked()
     assert world.elapsed < 1.0
     assert first.is_closed
+    assert world.given_back_at == [world.now()]
     assert exchange.query["resourceVersion"] == "10"
+
+
+async def test_a_connection_that_was_left_meanwhile_is_not_left_again(world: World) -> None:
+    """A large sync that ended with its connection leaves nothing to renew."""
+    busy = await world.turns.take("another")
+    world.start()
+    exchange = await world.api.asked()
+    large = [added(f"p{n}", str(n), size=300_000) for n in range(1, 5)]
+    exchange.accept(*large, bookmark("10", is_initial_end=True)).end()
+    exchange = await world.api.asked()
+    second = exchange.accept(bookmark("10"))
+    busy.give_back()
+    await asyncio.sleep(1.0)
+    assert not second.is_closed
+    assert world.given_back_at == []
 
 
 async def test_a_connection_is_left_after_a_large_relist_too(world: World) -> None:

@@ -66,12 +66,11 @@ class World:
         now = asyncio.get_running_loop().time
         prober = Prober(
             access,
-            self.source,
             self.freshness,
             hasten=lambda: self.hastened.append(now()),
             suspect=lambda: self.suspected.append(now()),
         )
-        self.task = asyncio.create_task(prober.run())
+        self.task = asyncio.create_task(_run(prober))
 
     async def answer(self, request: Request) -> Answer:
         """Answer with the next outcome, the last of which stays; None never answers."""
@@ -106,6 +105,16 @@ class World:
         lists = (each for each in self.api.called if not each.path.endswith("/pods/web"))
         parsed = (parse_qs(request.query) for request in lists)
         return [{name: values[-1] for name, values in query.items()} for query in parsed]
+
+
+async def _run(prober: Prober) -> None:
+    news = asyncio.Event()
+    prober.begin(news.set)
+    async with asyncio.TaskGroup() as group:
+        while True:
+            await news.wait()
+            news.clear()
+            prober.ask(group)
 
 
 @pytest.fixture
