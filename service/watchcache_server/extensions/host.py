@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from watchcache_server.clusters.registry import ClusterRegistry
+from watchcache_server.extensions.checks import CheckEntry, Checks
 from watchcache_server.extensions.extension import Clock
 from watchcache_server.extensions.informer import Informer
 from watchcache_server.extensions.recent_past import RecentPast
@@ -62,6 +63,12 @@ class InformerHost:
         self._renewals = Renewals(self._turns.values, give_back)
         self._memory = ListMemory(clock.now)
         self._trainer = Trainer(self._guarded)
+        self._checks = Checks(
+            seconds=settings.consistency_check_seconds,
+            clock=clock.now,
+            jitter=jitter,
+            guarded=self._guarded,
+        )
         self._group: asyncio.TaskGroup | None = None
         self._reflector_settings = ReflectorSettings(
             watch_seconds=settings.watch_timeout_seconds,
@@ -86,7 +93,8 @@ class InformerHost:
         """Be ready to run tasks; they end with the context."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            helpers = [group.create_task(each.run()) for each in (self._trainer, self._renewals)]
+            tasks = (self._trainer, self._renewals, self._checks)
+            helpers = [group.create_task(each.run()) for each in tasks]
             try:
                 yield
             finally:
@@ -116,18 +124,25 @@ class InformerHost:
         self._trainer.request(informer)
 
     async def _supervise(self, informer: Informer, access: ApiAccess, service_account: str) -> None:
-        while True:
-            await self._guarded(
-                informer, lambda: self._runner(informer, access, service_account).run()
-            )
-            informer.discard()
-            informer.set_state(
-                SourceState.STALE if informer.is_synced else SourceState.UNREACHABLE,
-                "INTERNAL",
-                "the informer failed by a fault of the service, which is logged; it starts again",
-                next_attempt_seconds=_RESTART_SECONDS,
-            )
-            await asyncio.sleep(_RESTART_SECONDS)
+        entry = self._checks.add(informer, access)
+        try:
+            while True:
+                await self._guarded(
+                    informer,
+                    lambda: self._runner(informer, access, service_account, entry).run(),
+                )
+                entry.runner = None
+                informer.discard()
+                informer.set_state(
+                    SourceState.STALE if informer.is_synced else SourceState.UNREACHABLE,
+                    "INTERNAL",
+                    "the informer failed by a fault of the service, which is logged; "
+                    "it starts again",
+                    next_attempt_seconds=_RESTART_SECONDS,
+                )
+                await asyncio.sleep(_RESTART_SECONDS)
+        finally:
+            self._checks.discard(entry)
 
     async def _guarded(self, informer: Informer, work: Callable[[], Awaitable[None]]) -> None:
         """Do work about an informer; a fault of ours is reported, and ends nothing else."""
@@ -141,7 +156,7 @@ class InformerHost:
                 raise asyncio.CancelledError from error
 
     def _runner(
-        self, informer: Informer, access: ApiAccess, service_account: str
+        self, informer: Informer, access: ApiAccess, service_account: str, entry: CheckEntry
     ) -> InformerRunner:
         cluster = informer.spec.cluster
         limit = self._settings.max_concurrent_syncs
@@ -154,7 +169,7 @@ class InformerHost:
                 clock=self._clock.now,
             ),
         )
-        return InformerRunner(
+        runner = entry.runner = InformerRunner(
             spec=informer.spec,
             tenant=str(informer.extension.key),
             service_account=service_account,
@@ -170,3 +185,4 @@ class InformerHost:
             clock=self._clock.now,
             jitter=self._jitter,
         )
+        return runner

@@ -43,15 +43,17 @@ _MEMBER_LIMIT_BYTES = 64 * 1024
 
 
 class ListMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a list says about itself."""
+    """What a list says about itself; `remaining_count` is None where the server does not say it."""
 
     resource_version: str
     continue_token: str = ""
+    remaining_count: int | None = None
 
 
 class _Metadata(msgspec.Struct, gc=False):
     resourceVersion: str = ""  # noqa: N815 (the names of the wire)
     continue_: str | None = msgspec.field(default=None, name="continue")
+    remainingItemCount: int | None = None  # noqa: N815
 
 
 _decode_metadata = msgspec.json.Decoder(_Metadata).decode
@@ -262,6 +264,7 @@ class ListBody:
         return ListMetadata(
             resource_version=metadata.resourceVersion,
             continue_token=metadata.continue_ or "",
+            remaining_count=metadata.remainingItemCount,
         )
 
     def _as_object(self) -> bytes:

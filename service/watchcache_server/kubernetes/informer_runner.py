@@ -129,7 +129,7 @@ class InformerRunner:
         self._prober = Prober(
             access,
             sink.freshness,
-            hasten=lambda: self._interfere(self._reflector.hasten),
+            hasten=self.hasten,
             suspect=lambda: self._interfere(self._reflector.suspect),
         )
         self._turn: Turn | None = None
@@ -157,6 +157,14 @@ class InformerRunner:
         finally:
             self._alarm.cancel()
             self._give_turn_back()
+
+    def hasten(self) -> None:
+        """Have the watch bring a bookmark soon."""
+        self._interfere(self._reflector.hasten)
+
+    def distrust(self) -> None:
+        """List anew: what is held was proven wrong."""
+        self._interfere(self._reflector.distrust)
 
     async def _ring_forever(self, group: asyncio.TaskGroup) -> None:
         while True:

@@ -9,7 +9,8 @@ from watchcache_server.clusters.registry import ClusterRegistry
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.informer import Informer
 from watchcache_server.extensions.registry import ExtensionRegistry
-from watchcache_server.model.states import ExtensionState, SourceState
+from watchcache_server.extensions.status import CheckStatus
+from watchcache_server.model.states import CheckOutcome, ExtensionState, SourceState
 from watchcache_server.serving.conversion import PROJECTIONS, to_duration, to_timestamp
 
 __all__ = ["cluster_messages", "extension_message", "source_message"]
@@ -30,6 +31,12 @@ _EXTENSION_STATES: Final = {
     ExtensionState.LIVE: extension_pb2.EXTENSION_STATE_LIVE,
     ExtensionState.DEGRADED: extension_pb2.EXTENSION_STATE_DEGRADED,
     ExtensionState.FAILED: extension_pb2.EXTENSION_STATE_FAILED,
+}
+_OUTCOMES: Final = {
+    CheckOutcome.CONSISTENT: extension_pb2.CONSISTENCY_OUTCOME_CONSISTENT,
+    CheckOutcome.MISMATCH: extension_pb2.CONSISTENCY_OUTCOME_MISMATCH,
+    CheckOutcome.UNCLEAR: extension_pb2.CONSISTENCY_OUTCOME_UNCLEAR,
+    CheckOutcome.FAILED: extension_pb2.CONSISTENCY_OUTCOME_FAILED,
 }
 _PROJECTIONS: Final = {projection.value: number for number, projection in PROJECTIONS.items()}
 _KIB: Final = 1024
@@ -62,6 +69,8 @@ def source_message(informer: Informer) -> extension_pb2.SourceStatus:
         index_paths=spec.indexes,
         unindexed_value_count=source.unindexed_count,
     )
+    if status.check is not None:
+        message.consistency_check.CopyFrom(_check_message(status.check))
     if status.missing_verbs:
         message.missing_access.CopyFrom(
             extension_pb2.AccessRule(
@@ -73,6 +82,16 @@ def source_message(informer: Informer) -> extension_pb2.SourceStatus:
             )
         )
     return message
+
+
+def _check_message(check: CheckStatus) -> extension_pb2.ConsistencyCheck:
+    return extension_pb2.ConsistencyCheck(
+        check_time=to_timestamp(check.time),
+        outcome=_OUTCOMES[check.outcome],
+        message=check.message,
+        mismatch_count=check.mismatch_count,
+        mismatch_time=to_timestamp(check.mismatch_time),
+    )
 
 
 def extension_message(
