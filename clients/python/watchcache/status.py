@@ -289,6 +289,7 @@ _Timed = (
     | extension_pb2.CredentialStatus
     | extension_pb2.Extension
     | extension_pb2.Cluster
+    | extension_pb2.ConsistencyCheck
 )
 
 

@@ -23,7 +23,7 @@ from typing import Final, Protocol
 from watchcache_server.extensions.informer import Informer
 from watchcache_server.informer.remedy import Remedy
 from watchcache_server.kubernetes.access import ApiAccess
-from watchcache_server.kubernetes.checking import Checked, check
+from watchcache_server.kubernetes.checking import Checked, Following, check
 from watchcache_server.model.states import CheckOutcome, SourceState
 
 __all__ = ["CheckEntry", "Checks", "Mender"]
@@ -37,12 +37,8 @@ _MOST_DEAD: Final = 64
 Guard = Callable[[Informer, Callable[[], Awaitable[None]]], Awaitable[None]]
 
 
-class Mender(Protocol):
-    """What is asked of an informer's task."""
-
-    def hasten(self) -> None:
-        """Have the watch bring a bookmark soon."""
-        ...
+class Mender(Following, Protocol):
+    """What is asked of an informer's task, and that it mends what it holds."""
 
     def distrust(self) -> None:
         """List anew."""
@@ -189,7 +185,7 @@ def _is_due(informer: Informer) -> bool:
 async def _check(entry: CheckEntry, informer: Informer) -> None:
     source, runner = informer.source, entry.runner
     assert runner is not None, "what is live is run by somebody"
-    checked = await check(entry.access, source, hasten=runner.hasten)
+    checked = await check(entry.access, source, runner)
     if entry.runner is not runner or informer.source is not source:
         # It ended meanwhile, or was started again.
         return

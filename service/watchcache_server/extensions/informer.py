@@ -181,7 +181,8 @@ class Informer:
         self.extension.reporter.consistency_checked(
             self.extension.key, self.spec, check.outcome, check.message, counts
         )
-        if before is None or finding is not None or before.outcome is not check.outcome:
+        was = CheckOutcome.CONSISTENT if before is None else before.outcome
+        if finding is not None or was is not check.outcome:
             self.extension.status_changed(status)
 
     def contact(self) -> None:

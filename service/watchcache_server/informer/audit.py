@@ -88,6 +88,11 @@ class Audit:
         """Whether there is nothing to compare any more, whatever the list shows."""
         return self._ledger.is_void or self._source.is_retiring
 
+    @property
+    def is_of_the_past(self) -> bool:
+        """Whether the list is older than the source was: the storage was set back, perhaps."""
+        return compare_versions(self.version, self._position) is Order.OLDER
+
     def begin(self, version: str) -> None:
         """Take the version of the list."""
         self.version = version
@@ -112,7 +117,7 @@ class Audit:
 
     def look(self) -> CheckOutcome | None:
         """Return the outcome, None while the stream has yet to come to the list."""
-        if self.is_over or compare_versions(self.version, self._position) is Order.OLDER:
+        if self.is_over or self.is_of_the_past:
             return CheckOutcome.UNCLEAR
         self._differing = {key: each for key, each in self._differing.items() if self._is_off(each)}
         held = self._held

@@ -25,11 +25,6 @@ class Remedy:
         self._last: Finding | None = None
         self._seen = 0
 
-    @property
-    def is_vain(self) -> bool:
-        """Whether the last mismatch was there again after a list."""
-        return self._seen > 1
-
     def is_due(self, finding: Finding) -> bool:
         """Take a mismatch; return whether to list anew."""
         is_again = self._last is not None and finding.is_like(self._last)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from watchcache_server.informer.audit import Audit, Finding
 from watchcache_server.informer.errors import DataError
@@ -26,7 +26,7 @@ from watchcache_server.kubernetes.requests import list_request, resource_path
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.states import CheckOutcome
 
-__all__ = ["Checked", "check"]
+__all__ = ["Checked", "Following", "check"]
 
 # So many objects are listed at once instead of counted.
 _FEW: Final = 100
@@ -58,11 +58,23 @@ class Checked:
     is_costly: bool = False
 
 
-async def check(access: ApiAccess, source: Source, *, hasten: Callable[[], None]) -> Checked:
-    """Check a source that is live; `hasten` has its watch bring a bookmark soon."""
+class Following(Protocol):
+    """What is asked of the informer's task."""
+
+    def hasten(self) -> None:
+        """Have the watch bring a bookmark soon."""
+        ...
+
+    def suspect(self) -> None:
+        """Look whether the storage was set back."""
+        ...
+
+
+async def check(access: ApiAccess, source: Source, follower: Following) -> Checked:
+    """Check a source that is live."""
     served = source.served
     assert served is not None, "only what is live is checked"
-    checking = _Check(access, source, served, hasten)
+    checking = _Check(access, source, served, follower)
     try:
         return await checking.run()
     except (AccessError, DataError) as error:
@@ -76,16 +88,12 @@ class _Check:
     """One check under way."""
 
     def __init__(
-        self,
-        access: ApiAccess,
-        source: Source,
-        served: ServedResource,
-        hasten: Callable[[], None],
+        self, access: ApiAccess, source: Source, served: ServedResource, follower: Following
     ) -> None:
         self._access = access
         self._source = source
         self._served = served
-        self._hasten = hasten
+        self._follower = follower
         spec = source.spec
         self._is_selected = bool(spec.label_selector or spec.field_selector)
         # The API server looks at all objects to find those that a selector lets through.
@@ -168,8 +176,10 @@ class _Check:
         for looks in (_SOON_LOOKS, *(_BOOKMARK_LOOKS for _ in range(_BOOKMARKS))):
             for _ in range(looks):
                 outcome = audit.look()
+                if audit.is_of_the_past:
+                    self._follower.suspect()
                 if outcome is not None:
                     return outcome
                 await asyncio.sleep(_LOOK_SECONDS)
-            self._hasten()
+            self._follower.hasten()
         return CheckOutcome.UNCLEAR

@@ -130,7 +130,7 @@ class InformerRunner:
             access,
             sink.freshness,
             hasten=self.hasten,
-            suspect=lambda: self._interfere(self._reflector.suspect),
+            suspect=self.suspect,
         )
         self._turn: Turn | None = None
         # The request that comes next, and the one under way.
@@ -161,6 +161,10 @@ class InformerRunner:
     def hasten(self) -> None:
         """Have the watch bring a bookmark soon."""
         self._interfere(self._reflector.hasten)
+
+    def suspect(self) -> None:
+        """Look whether the storage was set back."""
+        self._interfere(self._reflector.suspect)
 
     def distrust(self) -> None:
         """List anew: what is held was proven wrong."""

@@ -129,6 +129,35 @@ def test_status_tells_of_tokens_and_of_the_end_of_a_ttl() -> None:
     ]
 
 
+def _checked(outcome: str, count: int = 0, **fields: Any) -> extension_pb2.ConsistencyCheck:
+    return extension_pb2.ConsistencyCheck(
+        outcome=extension_pb2.ConsistencyOutcome.Value(f"CONSISTENCY_OUTCOME_{outcome}"),
+        check_time=_ago(10.2),
+        mismatch_count=count,
+        mismatch_time=_ago(65.2) if count else None,
+        **fields,
+    )
+
+
+def test_status_tells_of_an_informer_that_differed_from_its_api_server() -> None:
+    """What is wrong now in full, what was mended in short, and nothing where all was well."""
+    checks = {
+        "pods": _checked("MISMATCH", 1, message="2 objects are held and 1 are listed"),
+        "services": _checked("CONSISTENT", 1),
+        "secrets": _checked("FAILED", 3, message="no route"),
+        "configmaps": _checked("FAILED", message="no route"),
+        "endpoints": None,
+    }
+    sources = [source_status(name, consistency_check=check) for name, check in checks.items()]
+    lines = _plain(extension_lines(_status("LIVE", sources=sources), default_cluster="hub"))
+    assert lines[-3:] == [
+        "pods: differed from its API server 1m ago: 2 objects are held and 1 are listed.",
+        "services: differed from its API server once, the last time 1m ago.",
+        "secrets: differed from its API server 3 times, the last time 1m ago.",
+    ]
+    assert len(lines) == 2 + len(checks) + 3
+
+
 def test_a_kind_is_shown_until_its_plural_is_known() -> None:
     """A CRD that does not exist yet has no plural here."""
     gone = source_status(".example.com", "GONE", kind="Widget", reason="KIND_NOT_SERVED")

@@ -201,7 +201,7 @@ def test_items_come_while_the_body_streams() -> None:
     [
         pytest.param(
             {"resourceVersion": "9", "continue": "t", "remainingItemCount": 7},
-            ListMetadata(resource_version="9", continue_token="t"),
+            ListMetadata(resource_version="9", continue_token="t", remaining_count=7),
             id="a page",
         ),
         pytest.param(
