@@ -134,7 +134,7 @@ def _checked(outcome: str, count: int = 0, **fields: Any) -> extension_pb2.Consi
         outcome=extension_pb2.ConsistencyOutcome.Value(f"CONSISTENCY_OUTCOME_{outcome}"),
         check_time=_ago(10.2),
         mismatch_count=count,
-        mismatch_time=_ago(65.2) if count else None,
+        mismatch_time=_ago(125.2) if count else None,
         **fields,
     )
 
@@ -151,9 +151,9 @@ def test_status_tells_of_an_informer_that_differed_from_its_api_server() -> None
     sources = [source_status(name, consistency_check=check) for name, check in checks.items()]
     lines = _plain(extension_lines(_status("LIVE", sources=sources), default_cluster="hub"))
     assert lines[-3:] == [
-        "pods: differed from its API server 1m ago: 2 objects are held and 1 are listed.",
-        "services: differed from its API server once, the last time 1m ago.",
-        "secrets: differed from its API server 3 times, the last time 1m ago.",
+        "pods: differed from its API server 2m ago: 2 objects are held and 1 are listed.",
+        "services: differed from its API server once, the last time 2m ago.",
+        "secrets: differed from its API server 3 times, the last time 2m ago.",
     ]
     assert len(lines) == 2 + len(checks) + 3
 
