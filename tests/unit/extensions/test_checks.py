@@ -123,16 +123,18 @@ async def test_what_is_being_handed_over_is_not_checked(checker: Checker) -> Non
         before = only(extension)
         await world.register(pods("team-a", label_selector="app=web"))
         assert list(extension.retiring) == [before]
-        await asyncio.sleep(FIRST - 1)
-        await sync(await world.hub.api.asked())
+        await asyncio.sleep(FIRST - 0.5)
+        exchange = await world.hub.api.asked()
+        while "sendInitialEvents" not in exchange.query:
+            exchange = await world.hub.api.asked()
+        await sync(exchange)
         await settle()
         assert state_of(only(extension))[0] is SourceState.LIVE
-        checks = world.registry._host._checks
-        assert not extension.store.predecessors(before.source)
-        assert extension.store.predecessors(only(extension).source)
-        assert len(checks) == 2
-        await asyncio.sleep(NEXT + 2)
-        assert len(checks) == 1 + checks._dead
+        assert extension.store.predecessors(only(extension).source) == [before.source]
+        await asyncio.sleep(1.0)
+        assert checker.times == []
+        await asyncio.sleep(NEXT)
+        assert checker.times == [FIRST + NEXT]
 
 
 async def test_who_has_ended_is_let_go(checker: Checker) -> None:

@@ -258,7 +258,8 @@ async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones() -> None:
 async def test_pages_of_two_versions_are_no_list() -> None:
     """The rest of an expired list is of another moment."""
     world = World("web", "db")
-    checked = await world.check(shown("20", "db", more="t"), shown("21"))
+    world.source.note_position("30", 0)
+    checked = await world.check(shown("30", "db", more="t"), shown("31"))
     assert checked.outcome is UNCLEAR
 
 
