@@ -23,6 +23,7 @@ from typing import Final, Protocol
 from watchcache_server.extensions.informer import Informer
 from watchcache_server.informer.remedy import Remedy
 from watchcache_server.kubernetes.access import ApiAccess
+from watchcache_server.kubernetes.alarm import Alarm
 from watchcache_server.kubernetes.checking import Checked, Following, check
 from watchcache_server.model.states import CheckOutcome, SourceState
 
@@ -91,7 +92,7 @@ class Checks:
         self._serial = 0
         self._dead = 0
         self._lanes: dict[str, _Lane] = {}
-        self._has_earlier = asyncio.Event()
+        self._alarm = Alarm()
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -116,40 +117,41 @@ class Checks:
 
     async def run(self) -> None:
         """Check until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            while True:
-                entry = await self._next()
-                if entry.informer is None:
-                    self._dead -= 1
-                    continue
-                lane = self._lanes.setdefault(entry.informer.spec.cluster, _Lane())
-                if lane.running < _PARALLEL:
-                    lane.running += 1
-                    group.create_task(self._work(lane, entry))
-                else:
-                    lane.waiting.append(entry)
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._begin(await self._next(), group)
+        finally:
+            self._alarm.cancel()
+
+    def _begin(self, entry: CheckEntry, group: asyncio.TaskGroup) -> None:
+        """Check what is due, or have it wait for those under way."""
+        if entry.informer is None:
+            self._dead -= 1
+            return
+        lane = self._lanes.setdefault(entry.informer.spec.cluster, _Lane())
+        if lane.running < _PARALLEL:
+            lane.running += 1
+            group.create_task(self._work(lane, entry))
+        else:
+            lane.waiting.append(entry)
 
     def _put(self, entry: CheckEntry) -> None:
         self._serial += 1
         entry.is_queued = True
         heapq.heappush(self._heap, (self._clock() + entry.pause_seconds, self._serial, entry))
         if self._heap[0][2] is entry:
-            self._has_earlier.set()
+            self._alarm.set(entry.pause_seconds)
 
     async def _next(self) -> CheckEntry:
         """Wait until something is due, and take it."""
-        while True:
-            self._has_earlier.clear()
-            left = self._heap[0][0] - self._clock() if self._heap else None
-            if left is not None and left <= 0:
-                entry = heapq.heappop(self._heap)[2]
-                entry.is_queued = False
-                return entry
-            try:
-                async with asyncio.timeout(left):
-                    await self._has_earlier.wait()
-            except TimeoutError:
-                continue
+        while not self._heap or self._heap[0][0] > self._clock():
+            if self._heap:
+                self._alarm.set(self._heap[0][0] - self._clock())
+            await self._alarm.wait()
+        entry = heapq.heappop(self._heap)[2]
+        entry.is_queued = False
+        return entry
 
     async def _work(self, lane: _Lane, entry: CheckEntry) -> None:
         """Check one informer, and then those that wait."""

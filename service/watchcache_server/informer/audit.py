@@ -56,15 +56,19 @@ class Finding(NamedTuple):
 
     def text(self) -> str:
         """Return it as a sentence for people."""
-        what = f"{self.held} objects are held and {self.listed} are listed at {self.version}: "
-        return what + (
-            f"{self.missing} listed are missing, {self.outdated} are held in another form, "
-            f"{self.surplus} held are not listed"
-        )
+        whole = f"held at version {self.version}: {self.held}, listed: {self.listed}"
+        parts = {
+            "listed and not held": self.missing,
+            "held in another form": self.outdated,
+            "held and not listed": self.surplus,
+        }
+        return ", ".join([whole, *(f"{what}: {count}" for what, count in parts.items() if count)])
 
     def is_like(self, other: Finding) -> bool:
         """Tell whether it may be the same mismatch, found again."""
-        return bool(self.objects & other.objects or (self.surplus and other.surplus))
+        if self.objects and other.objects:
+            return not self.objects.isdisjoint(other.objects)
+        return not (self.objects or other.objects) and bool(self.surplus) == bool(other.surplus)
 
 
 class Audit:

@@ -168,9 +168,11 @@ class Source(SourceScope):
             if not self._keeps(item.namespace, item.name):
                 continue
             live = self.table.get(item.namespace, item.name)
-            count = self.certain_count
-            effects.extend(self._applied(delta, live, successors))
-            if self.ledger is not None:
+            if self.ledger is None:
+                effects.extend(self._applied(delta, live, successors))
+            else:
+                count = self.certain_count
+                effects.extend(self._applied(delta, live, successors))
                 self.ledger.note(delta, live, self.certain_count - count)
         return effects
 

@@ -142,7 +142,7 @@ def _checked(outcome: str, count: int = 0, **fields: Any) -> extension_pb2.Consi
 def test_status_tells_of_an_informer_that_differed_from_its_api_server() -> None:
     """What is wrong now in full, what was mended in short, and nothing where all was well."""
     checks = {
-        "pods": _checked("MISMATCH", 1, message="2 objects are held and 1 are listed"),
+        "pods": _checked("MISMATCH", 1, message="held: 2, listed: 1"),
         "services": _checked("CONSISTENT", 1),
         "secrets": _checked("FAILED", 3, message="no route"),
         "configmaps": _checked("FAILED", message="no route"),
@@ -151,7 +151,7 @@ def test_status_tells_of_an_informer_that_differed_from_its_api_server() -> None
     sources = [source_status(name, consistency_check=check) for name, check in checks.items()]
     lines = _plain(extension_lines(_status("LIVE", sources=sources), default_cluster="hub"))
     assert lines[-3:] == [
-        "pods: differed from its API server 2m ago: 2 objects are held and 1 are listed.",
+        "pods: differed from its API server 2m ago: held: 2, listed: 1.",
         "services: differed from its API server once, the last time 2m ago.",
         "secrets: differed from its API server 3 times, the last time 2m ago.",
     ]

@@ -298,9 +298,10 @@ def test_a_finding_is_said_with_its_numbers() -> None:
     """For people, and for the log."""
     finding = Finding("20", held=7, listed=8, missing=3, outdated=2, surplus=1)
     assert finding.text() == (
-        "7 objects are held and 8 are listed at 20: 3 listed are missing, 2 are held in another "
-        "form, 1 held are not listed"
+        "held at version 20: 7, listed: 8, listed and not held: 3, held in another form: 2, "
+        "held and not listed: 1"
     )
+    assert Finding("20", held=7, listed=8).text() == "held at version 20: 7, listed: 8"
     assert finding.counts() == {
         "held": 7,
         "listed": 8,

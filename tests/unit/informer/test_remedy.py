@@ -22,6 +22,8 @@ PAIRS = {
     "the same object": (found(WEB), found(WEB, DB), True),
     "other objects": (found(WEB), found(DB), False),
     "some that are not listed": (found(surplus=1), found(surplus=2), True),
+    "a number that nothing explains": (found(), found(), True),
+    "a number, then some that are not listed": (found(), found(surplus=1), False),
     "one that is not listed, then one that is missing": (found(surplus=1), found(WEB), False),
 }
 
