@@ -50,8 +50,7 @@ _MEANT: dict[str, tuple[str, ...]] = {
     "known": ("", *PLACEHOLDERS),
     "manifests": (
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c0}",
-        '{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"Secret",'
-        '"metadata":{"name":"a,b"}}]}',
+        '{"kind":"List","items":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a,b"}}]}',
         "&a [*a]",
         "!!timestamp x",
     ),

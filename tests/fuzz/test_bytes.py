@@ -226,8 +226,7 @@ def test_any_page_token_is_read_or_refused(body: bytes, is_signed: bool, text: s
 
 _MANIFESTS = (
     b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: n\n",
-    b"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: &x a}\n---\n"
-    b"apiVersion: v1\nkind: Pod\nmetadata: {name: *x}\n",
+    b"apiVersion: apps/v1\nkind: A\nmetadata: {name: &x a, namespace: *x}\n---\nkind: B\n",
     dumped({"apiVersion": "v1", "kind": "List", "items": [_OBJECT]}),
 )
 
