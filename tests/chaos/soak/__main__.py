@@ -32,14 +32,14 @@ def main() -> int:
         outcome = asyncio.run(run(plan, folder, _say))
     except KeyboardInterrupt:
         return 130
-    return _report(outcome, options)
+    return _report(outcome, options, options.samples or folder / "samples.csv")
 
 
-def _report(outcome: Outcome, options: argparse.Namespace) -> int:
+def _report(outcome: Outcome, options: argparse.Namespace, samples: Path) -> int:
     for line in outcome.lines():
         _say(line)
-    if options.samples is not None:
-        outcome.sampler.write(options.samples)
+    outcome.sampler.write(samples)
+    _say(f"every sample is in {samples}")
     if options.plot is not None:
         options.plot.parent.mkdir(parents=True, exist_ok=True)
         options.plot.write_text(outcome.plot(), encoding="utf-8")
@@ -58,7 +58,7 @@ def _options() -> argparse.Namespace:
         "--server-restarts", type=int, default=4, help="restarts of the API server within that time"
     )
     parser.add_argument("--plot", type=Path, help="where an SVG of the samples goes")
-    parser.add_argument("--samples", type=Path, help="where a CSV of the samples goes")
+    parser.add_argument("--samples", type=Path, help="where a CSV of the samples goes; by default among its files")
     return parser.parse_args()
 
 
