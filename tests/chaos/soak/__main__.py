@@ -58,7 +58,9 @@ def _options() -> argparse.Namespace:
         "--server-restarts", type=int, default=4, help="restarts of the API server within that time"
     )
     parser.add_argument("--plot", type=Path, help="where an SVG of the samples goes")
-    parser.add_argument("--samples", type=Path, help="where a CSV of the samples goes; by default among its files")
+    parser.add_argument(
+        "--samples", type=Path, help="where a CSV of the samples goes; by default among its files"
+    )
     return parser.parse_args()
 
 
