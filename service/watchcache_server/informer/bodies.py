@@ -254,10 +254,11 @@ class ListBody:
         if kind == b'"Status"':
             raise StatusAnswerError(read_status(self._as_object()))
         if not self._has_items or "metadata" not in self._members:
-            raise NotAListError(f"an object of kind {kind[:64].decode()} without items or metadata")
+            shown = kind[:64].decode(errors="replace")
+            raise NotAListError(f"an object of kind {shown} without items or metadata")
         try:
             metadata = _decode_metadata(self._members["metadata"])
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise UnexpectedError(f"the metadata of a list cannot be read: {error}") from error
         if not metadata.resourceVersion:
             raise UnexpectedError("a list without a resourceVersion cannot be followed by a watch")

@@ -363,6 +363,8 @@ def test_a_spec_may_come_from_the_input(monkeypatch: pytest.MonkeyPatch) -> None
         ("", "has to be a mapping"),
         ("nome: x", "'nome' has no meaning here; known are name, serviceAccount"),
         ("name: 2030-13-01", "no YAML: month must be in 1"),
+        ("name: !!bool x", "no YAML"),
+        ("name: !!timestamp x", "no YAML"),
         ("name: 5", "name has to be text, not 5; put it in quotes"),
         ("name:", "name has to be text, not nothing; write a value or leave the field out"),
         ("name: 2030-01-01", "name has to be text, not 2030-01-01; put it in quotes"),
