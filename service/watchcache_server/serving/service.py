@@ -58,7 +58,9 @@ class WatchCacheService:
         self._specs = SpecReader(
             settings, default_cluster=clusters.default, known_clusters=lambda: clusters.names
         )
-        self._boundary = Boundary(reporter)
+        self._boundary = Boundary(
+            reporter, max_streams_per_connection=settings.max_streams_per_connection
+        )
         self._reading = Reading(
             registry,
             clusters.default,

@@ -25,7 +25,7 @@ class Served:
 
     def __init__(self) -> None:
         self.reporter: Any = Recorder()
-        self.boundary = Boundary(self.reporter)
+        self.boundary = Boundary(self.reporter, max_streams_per_connection=3)
         self.channel: Any = None
 
     @asynccontextmanager

@@ -10,6 +10,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from watchcache_server.model import errors
 from watchcache_server.model.errors import (
+    ConnectionAgedError,
     ExtensionNotFoundError,
     FieldViolation,
     InvalidRequestError,
@@ -99,6 +100,13 @@ STATUSES: dict[str, tuple[ServiceError, Code, str, str, str]] = {
         "LIMIT_EXCEEDED",
         "QuotaFailure",
         "5 are open",
+    ),
+    "an old connection": (
+        ConnectionAgedError(),
+        Code.UNAVAILABLE,
+        "CONNECTION_AGED",
+        "RetryInfo",
+        "retry_delay",
     ),
     "a lost past": (
         ResumeLostError("the service has restarted"),
