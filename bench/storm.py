@@ -80,6 +80,7 @@ class _Storm:
             try:
                 while (data := await call.read()) is not grpc.aio.EOF:
                     token = self._take(number, data) or token
+                wait = _LONGEST_SECONDS
             except grpc.aio.AioRpcError as error:
                 wait = self._note(error)
             await asyncio.sleep(wait)

@@ -8,6 +8,7 @@ who come must not hold up those who are there.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -18,7 +19,6 @@ from bench.figures.ticking import ticking
 from bench.process import Worker, worker
 from bench.report import Figure, Spread, percentile
 from bench.service import Service, service, watch_of
-from tests.e2e.service import free_port
 
 __all__ = ["measure"]
 
@@ -59,7 +59,7 @@ def _figure(name: str, values: list[float], unit: str, bound: float) -> Figure:
 
 async def _round(plan: Plan, connections: int) -> dict[str, Any]:
     settings = {
-        "listen": f"127.0.0.1:{free_port()}",
+        "listen": f"127.0.0.1:{_free_port()}",
         "max-streams-per-connection": str(max(1000, plan.storm_streams // connections)),
     }
     told: dict[str, Any] = {}
@@ -139,6 +139,12 @@ def _print(told: dict[str, Any], what: str, connections: int) -> None:
         f"{came['resets']} resets; beside them p50/p99/max {texts} ms",
         flush=True,
     )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _print_memory(told: dict[str, Any]) -> None:

@@ -310,13 +310,13 @@ class InformerRunner:
         # An informer that holds objects, or has failed before, has more to say than that it waits.
         if self._state is not SourceState.SYNCING:
             return
-        others = "1 other waits" if before == 1 else f"{before} others wait"
+        place = "next" if not before else "one before it" if before == 1 else f"{before} before it"
         self._sink.set_state(
             SourceState.PENDING,
             "QUEUED",
             f"waiting for its turn to sync {self._spec.type_name} of cluster "
-            f"{self._spec.cluster}: {others} before it; the setting max_concurrent_syncs bounds "
-            "how many sync at once",
+            f"{self._spec.cluster}, {place}; the setting max_concurrent_syncs bounds how many sync "
+            "at once",
         )
 
     @property

@@ -55,6 +55,8 @@ class Lines:
         self._pass_on = pass_on
         # Whoever is first here is served next.
         self._lines: dict[Hashable, deque[_Waiter]] = {}
+        # How many of them want to know their place.
+        self._listening = 0
         self._sweep_handle: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -72,6 +74,7 @@ class Lines:
         if tell is not None:
             waiter.told = self._last_of(who)
             tell(waiter.told)
+            self._listening += 1
         try:
             await waiter.future
         except asyncio.CancelledError:
@@ -81,6 +84,9 @@ class Lines:
                 # It was called at the very moment at which it was no longer wanted.
                 self._pass_on()
             raise
+        finally:
+            if tell is not None:
+                self._listening -= 1
 
     def call_next(self) -> bool:
         """Call whoever is next; return False when nobody waits."""
@@ -133,8 +139,8 @@ class Lines:
             lines = going
 
     def _moved(self, waiter: _Waiter) -> None:
-        """Have those who want to know told in a while that one is before them no more."""
-        if waiter.tell is not None and self._sweep_handle is None and self._lines:
+        """Have those who want to know told in a while that this one is before them no more."""
+        if self._listening and self._sweep_handle is None and self._lines:
             loop = waiter.future.get_loop()
             self._sweep_handle = loop.call_later(_SWEEP_SECONDS, self._sweep)
 

@@ -113,6 +113,11 @@ class Boundary:
 
         return grpc.stream_unary_rpc_method_handler(handle)
 
+    @property
+    def running_count(self) -> int:
+        """How many RPCs run."""
+        return self._running
+
     async def wait_idle(self, seconds: float) -> None:
         """Wait until no RPC runs, but no longer than so many seconds."""
         try:

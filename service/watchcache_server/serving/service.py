@@ -94,6 +94,11 @@ class WatchCacheService:
         }
         return grpc.method_handlers_generic_handler(SERVICE_NAME, handlers)
 
+    @property
+    def running_count(self) -> int:
+        """How many RPCs run."""
+        return self._boundary.running_count
+
     async def wait_idle(self, seconds: float) -> None:
         """Wait until no RPC runs, but no longer than so many seconds."""
         await self._boundary.wait_idle(seconds)

@@ -272,3 +272,15 @@ def test_batches_of_who_catches_up_are_marked() -> None:
     response.batch.coalesced = True
     marks = [progress.receive(each) for each in (response, batch(event("ADDED", "b")))]
     assert [isinstance(each, Batch) and each.is_coalesced for each in marks] == [True, False]
+
+
+def test_a_move_to_another_connection_is_silent() -> None:
+    """At once, since the service has spread them; but once only until it has sent a token."""
+    progress = _progress(token=b"t0")
+    aged = UnavailableError("old", reason="CONNECTION_AGED")
+    progress.receive(draining(b"t1"))
+    assert progress.fail(aged) == Retry(0.0, has_to_register=False, is_silent=True)
+    assert progress.resume_token == b"t1"
+    assert progress.fail(aged) == Retry(2.0, False, 1.0)
+    progress.receive(draining(b"t2"))
+    assert progress.fail(aged).is_silent

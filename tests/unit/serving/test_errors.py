@@ -189,6 +189,14 @@ def test_facts_for_programs_are_in_the_error_info() -> None:
     assert dict(info.metadata) == {"setting": "max_sources"}
 
 
+def test_a_limit_says_when_to_try_again_where_that_helps() -> None:
+    """Beside what it is."""
+    error = LimitExceededError("a", "b", setting="max_subscriptions", retry_seconds=7.25)
+    _, (quota, retry) = read(told(error))
+    assert quota.violations[0].subject == "a"
+    assert retry.retry_delay.ToMilliseconds() == 7250
+
+
 FAULTS = {
     "any": RuntimeError("secret"),
     "a limit of ours": TimeoutError(),
