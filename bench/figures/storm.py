@@ -26,9 +26,11 @@ _CROWD_NAMESPACE: Final = "team-000"
 _TICKS_A_SECOND: Final = 80
 _ARRIVAL_SECONDS: Final = 0.5
 _LIMIT_SECONDS: Final = 120
-_LATENCY_MS: Final = 250
+_LATENCY_MS: Final = 500
 _SYNCED_SECONDS: Final = 20
-_KEPT_BYTES: Final = 60_000_000
+_KEPT_BYTES: Final = 80_000_000
+# The service tidies up after a crowd within five seconds.
+_TIDY_SECONDS: Final = 10.0
 
 
 async def measure(plan: Plan) -> list[Figure]:
@@ -79,7 +81,7 @@ async def _round(plan: Plan, connections: int) -> dict[str, Any]:
                 told["held"] = served.memory.now_bytes - before
                 told["peak"] = served.memory.peak_bytes - before
                 _print(told, "open", connections)
-            await asyncio.sleep(plan.settle_seconds)
+            await asyncio.sleep(_TIDY_SECONDS)
             told["kept"] = served.memory.now_bytes - before
             _print_memory(told)
         async with worker("bench.storm", task) as storm:

@@ -21,8 +21,8 @@ from watchcache_server.informer.reflector_settings import ReflectorSettings
 from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.informer_runner import InformerRunner
 from watchcache_server.kubernetes.list_memory import ListMemory
-from watchcache_server.kubernetes.renewals import Renewals
 from watchcache_server.kubernetes.pace import Pace
+from watchcache_server.kubernetes.renewals import Renewals
 from watchcache_server.kubernetes.requests import Request
 from watchcache_server.kubernetes.sync_turns import SyncTurns
 from watchcache_server.kubernetes.transport import Response

@@ -24,8 +24,8 @@ from watchcache_server.kubernetes.errors import (
 )
 from watchcache_server.kubernetes.informer_runner import InformerRunner
 from watchcache_server.kubernetes.list_memory import ListMemory
-from watchcache_server.kubernetes.renewals import Renewals
 from watchcache_server.kubernetes.pace import Pace
+from watchcache_server.kubernetes.renewals import Renewals
 from watchcache_server.kubernetes.sync_turns import SyncTurns
 from watchcache_server.model.states import SourceState
 
