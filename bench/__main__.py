@@ -31,6 +31,8 @@ _QUICK: Final[dict[str, Any]] = {
     "subscriptions": 100,
     "connections": 4,
     "informers": 10,
+    "storm_streams": 200,
+    "storm_connections": 2,
 }
 _RESULTS: Final = Path(__file__).parent / "results.json"
 

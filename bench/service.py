@@ -49,9 +49,15 @@ def watch_of(resource: str, namespaces: Iterable[str] = ()) -> extension_pb2.Res
 class Service:
     """The running service; `target` is what a subscriber has to be told to reach it."""
 
-    def __init__(self, target: dict[str, Any], memory: Memory, channel: grpc.aio.Channel) -> None:
+    def __init__(
+        self,
+        target: dict[str, Any],
+        process: asyncio.subprocess.Process,
+        channel: grpc.aio.Channel,
+    ) -> None:
         self.target = target
-        self.memory = memory
+        self.memory = Memory(process.pid)
+        self._process = process
         self._stub: Any = WatchCacheServiceStub(channel)
 
     async def register(self, name: str, *watches: extension_pb2.ResourceWatch) -> float:
@@ -76,6 +82,11 @@ class Service:
         """End an extension."""
         request = watch_cache_service_pb2.DeregisterRequest(namespace=NAMESPACE, name=name)
         await self._stub.Deregister(request)
+
+    async def stop(self) -> None:
+        """Ask the process to stop, and wait until it has."""
+        self._process.terminate()
+        await self._process.wait()
 
     async def source(self, name: str) -> extension_pb2.SourceStatus:
         """Return the status of an extension's first informer."""
@@ -121,7 +132,7 @@ async def service(
                 drain = group.create_task(_forget(process))
                 await asyncio.sleep(_SETTLE_SECONDS)
                 target = {"address": address, "ca_file": ca_file, "namespace": NAMESPACE}
-                yield Service(target, Memory(process.pid), channel)
+                yield Service(target, process, channel)
                 drain.cancel()
         finally:
             if process.returncode is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from bench.figures import idle, latency, resume, selectors, slow, snapshot, sync
+from bench.figures import idle, latency, resume, selectors, slow, snapshot, storm, sync
 from bench.figures.plan import Plan
 from bench.report import Figure
 
@@ -20,4 +20,5 @@ MEASUREMENTS: Final[dict[str, Callable[[Plan], Awaitable[list[Figure]]]]] = {
     "resume": resume.measure,
     "selectors": selectors.measure,
     "slow": slow.measure,
+    "storm": storm.measure,
 }

@@ -26,6 +26,9 @@ class Plan:
     subscriptions: int = 1000
     connections: int = 20
     informers: int = 100
+    storm_streams: int = 5000
+    storm_connections: int = 5
+    storm_rounds: int = 1
 
     @property
     def watch_task(self) -> dict[str, str]:

@@ -27,6 +27,7 @@ from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.kubernetes.discovery import DiscoveryLimits
 from watchcache_server.kubernetes.reporting import AccessReporter
 from watchcache_server.kubernetes.transport import Limits
+from watchcache_server.memory import tidy_forever
 from watchcache_server.observability.log_reporter import LogReporter
 from watchcache_server.observability.metrics import Metrics
 from watchcache_server.observability.reporter import Reporters
@@ -192,6 +193,7 @@ async def _start(app: App, group: asyncio.TaskGroup, tasks: list[asyncio.Task[No
         await app.http.start()
     await started.wait()
     await app.server.start()
+    tasks.append(group.create_task(tidy_forever(lambda: app.service.running_count)))
     # Only now: a service that cannot listen has no connections to break off.
     for name in app.clusters.names:
         probing = _probe_forever(app.clusters.get(name), app.settings.cluster_probe_seconds)

@@ -13,9 +13,9 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import structlog
-import uvloop
 
 from watchcache_server.app import App, serve
+from watchcache_server.event_loop import EventLoop
 from watchcache_server.memory import give_back, tune
 from watchcache_server.observability.logs import configure
 from watchcache_server.settings import Settings
@@ -44,7 +44,7 @@ def run(settings: Settings) -> None:
         faulthandler.dump_traceback_later(seconds, exit=True, file=sys.stderr)
 
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=EventLoop) as runner:
             runner.run(_serve_until_signalled(settings, end_in_time))
             _outlive_the_loop(runner.get_loop())
     finally:

@@ -165,6 +165,13 @@ class Settings:
     max_concurrent_syncs: int = _setting(
         8, "Initial syncs under way at once for each cluster; others are PENDING.", low=1, high=1000
     )
+    informer_requests_per_second: int = _setting(
+        200,
+        "Lists and watches that informers begin in a second for each cluster, a quarter of them at "
+        "once; others wait, tenant by tenant, as after a restart of its API server.",
+        low=1,
+        high=10_000,
+    )
     max_concurrent_verifications: int = _setting(
         8,
         "Objects that left a selector which an informer asks for at once: are they gone?",
@@ -278,7 +285,19 @@ class Settings:
 
     # gRPC
     max_message_bytes: int = _setting(4 * 1024 * 1024, "Largest request.", low=64 * 1024)
-    max_streams_per_connection: int = _setting(1000, "HTTP/2 streams of one connection.", low=1)
+    max_streams_per_connection: int = _setting(
+        1000,
+        "Watch and WatchExtensions streams of one TCP connection; other calls have room beside "
+        "them.",
+        low=1,
+    )
+    max_connection_age_seconds: float = _setting(
+        1800,
+        "Age at which a connection is told to take no more calls; its streams end after that, one "
+        "by one, and are opened again over a new one. 0 for no limit, else at least 1.",
+        low=0,
+        high=7 * 86400,
+    )
     keepalive_seconds: int = _setting(
         30, "Silence after which a connection is pinged.", low=10, high=7200
     )
@@ -330,6 +349,11 @@ class Settings:
                 f"settings cluster_probe_seconds {self.cluster_probe_seconds:g} and "
                 f"ready_contact_seconds {self.ready_contact_seconds:g}: a cluster at rest would "
                 "look lost between two probes; make the first one less than the second"
+            )
+        if 0 < self.max_connection_age_seconds < 1:
+            yield (
+                f"setting max_connection_age_seconds: {self.max_connection_age_seconds:g} is out "
+                "of range; use 0 for no limit, or at least 1"
             )
         if not self.listen:
             yield "setting listen: no address; give at least one, such as 127.0.0.1:7443"

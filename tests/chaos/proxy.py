@@ -61,6 +61,8 @@ class Proxy:
         self.port = 0
         #: Bytes passed on to whoever connected, and to the target.
         self.bytes_back = self.bytes_there = 0
+        #: When each connection came that was taken, in the time of the loop.
+        self.taken: list[float] = []
 
     @property
     def address(self) -> str:
@@ -122,6 +124,7 @@ class Proxy:
         if not self._taking.is_set():
             await _Line(writer).close()
             return
+        self.taken.append(asyncio.get_running_loop().time())
         try:
             there_reader, there_writer = await asyncio.open_connection(*self._target)
         except OSError:

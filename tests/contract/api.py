@@ -29,10 +29,12 @@ def unique(stem: str) -> str:
     return f"{stem}-{secrets.token_hex(4)}"
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], what: str) -> None:
+async def eventually(
+    condition: Callable[[], Awaitable[bool]], what: str, *, seconds: float = _LIMIT_SECONDS
+) -> None:
     """Return when `condition` holds; fail, naming `what` was waited for, when it does not."""
     try:
-        async with asyncio.timeout(_LIMIT_SECONDS):
+        async with asyncio.timeout(seconds):
             while not await condition():  # noqa: ASYNC110 - the server under test sets no event
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError as error:

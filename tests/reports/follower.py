@@ -21,6 +21,7 @@ from watchcache_server.informer.reflector_settings import ReflectorSettings
 from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.informer_runner import InformerRunner
 from watchcache_server.kubernetes.list_memory import ListMemory
+from watchcache_server.kubernetes.pace import Pace
 from watchcache_server.kubernetes.renewals import Renewals
 from watchcache_server.kubernetes.requests import Request
 from watchcache_server.kubernetes.sync_turns import SyncTurns
@@ -141,6 +142,7 @@ async def following(
         sink=follower,
         turns=SyncTurns(2),
         renewals=Renewals(tuple, int),
+        pace=Pace(1000),
         memory=memory,
         settings=HASTY,
         max_event_bytes=4 << 20,

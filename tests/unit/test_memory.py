@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 from collections.abc import Iterator
@@ -43,3 +44,25 @@ def test_another_allocator_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(ctypes, "CDLL", missing)
     assert not memory.tune()
     memory.give_back()
+
+
+def test_a_crowd_has_gone_when_an_eighth_of_it_is_left() -> None:
+    """It is told once; few that come and go are no crowd."""
+    crowd = memory.Crowd()
+    told = [crowd.has_gone(count) for count in (400, 0, 499, 0)]
+    assert not any(told)
+    told = [crowd.has_gone(count) for count in (800, 4000, 501, 500, 0, 600, 80, 75, 0)]
+    assert told == [False, False, False, True, True, False, False, True, False]
+
+
+@pytest.mark.looptime
+async def test_what_a_crowd_leaves_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And given back, soon after it has gone."""
+    counts = iter([1000, 1000, 0, 0, 0, 0])
+    done: list[str] = []
+    monkeypatch.setattr(gc, "collect", lambda: done.append("collected"))
+    monkeypatch.setattr(memory, "give_back", lambda: done.append("given back"))
+    task = asyncio.ensure_future(memory.tidy_forever(lambda: next(counts)))
+    await asyncio.sleep(26.0)
+    task.cancel()
+    assert done == ["collected", "given back"]

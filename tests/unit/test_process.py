@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import structlog
+import uvloop
 from structlog.testing import capture_logs
 
 from tests.unit.serving.registered import Clusters
@@ -141,7 +142,8 @@ def test_it_runs_on_uvloop_with_log_and_allocator_set(monkeypatch: pytest.Monkey
     done: list[str] = []
 
     async def fail(settings: Settings, *, ready: Ready) -> None:
-        done.append(type(asyncio.get_running_loop()).__module__)
+        is_uvloop = isinstance(asyncio.get_running_loop(), uvloop.Loop)
+        done.append("uvloop" if is_uvloop else "another")
         raise SettingsError("a port is in use")
 
     monkeypatch.setattr(process, "configure", lambda settings, stream: done.append("log"))

@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import Self
 
 from watchcache.durations import Duration, duration_message, seconds_of
-from watchcache.errors import ConnectionSettingsError, Violations
+from watchcache.errors import ConnectionSettingsError, UnavailableError, Violations
 from watchcache.extension import Extension
+from watchcache.extension_changes import ExtensionChanges
 from watchcache.keys import parse_extension_name
-from watchcache.known_specs import KnownSpecs
 from watchcache.service import DEFAULT_ADDRESS, Service, target_of
 from watchcache.spec import Content, Resource, build_spec
 from watchcache.states import REGISTER_OUTCOMES, Projection
@@ -192,27 +192,25 @@ class Connection:
 
         Those of one namespace, or the one of a name in it; all of them without either. It does not
         reconnect: UnavailableError ends it when the connection breaks, and beginning again tells
-        all that there is to know.
+        all that there is to know. It does so itself where the service moves it to a new connection;
+        one that went in that moment is told of with the reason UNKNOWN.
         """
-        specs = KnownSpecs()
+        changes = ExtensionChanges()
         service = self._service
         request = service_pb2.WatchExtensionsRequest(namespace=namespace, name=name)
-        stream = service.stream(service.stub.WatchExtensions, request)
-        try:
-            while True:
-                answer = await stream.receive(limit_seconds=_LONGEST_SILENCE_SECONDS)
-                kind = answer.WhichOneof("response")
-                if kind == "extension":
-                    specs.complete(answer.extension)
-                    yield ExtensionStatus.from_message(answer.extension)
-                elif kind == "removed":
-                    gone = answer.removed
-                    specs.forget(gone.namespace, gone.name)
-                    yield ExtensionRemoved(gone.namespace, gone.name, gone.reason)
-                elif kind == "synced":
-                    yield ExtensionsSynced()
-        finally:
-            stream.cancel()
+        while True:
+            stream = service.stream(service.stub.WatchExtensions, request)
+            try:
+                while True:
+                    answer = await stream.receive(limit_seconds=_LONGEST_SILENCE_SECONDS)
+                    for change in changes.receive(answer):
+                        yield change
+            except UnavailableError as error:
+                if error.reason != "CONNECTION_AGED":
+                    raise
+                changes.begin_again()
+            finally:
+                stream.cancel()
 
     async def clusters(self) -> tuple[Cluster, ...]:
         """Return the clusters that extensions can name."""

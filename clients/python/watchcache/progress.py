@@ -53,13 +53,15 @@ _ACCOUNT_GONE_SECONDS = 15.0
 class Retry:
     """Open the stream again after so long, registering the extension before if told so.
 
-    When a connection that was lost is there again, there is no more to wait than
-    `reconnected_seconds`, which only keeps all clients from coming at one moment.
+    `is_silent`: this is how a stream moves to another connection, and nothing to tell anybody. When
+    a connection that was lost is there again, there is no more to wait than `reconnected_seconds`,
+    which only keeps all clients from coming at one moment.
     """
 
     delay_seconds: float
     has_to_register: bool
     reconnected_seconds: float = 0.0
+    is_silent: bool = False
 
 
 class WatchProgress(Generic[T]):
@@ -137,6 +139,10 @@ class WatchProgress(Generic[T]):
             self.resume_token = b""
             return Retry(0.0, has_to_register=False)
         has_expired = error.reason == "KNOWN_NOT_FOUND"
+        if error.reason == "CONNECTION_AGED" and not self._failures:
+            # The service has spread these over time, so nobody else comes at this moment.
+            self._failures += 1
+            return Retry(0.0, has_to_register=False, is_silent=True)
         is_lost = isinstance(error, NotFoundError) and not isinstance(error, DeregisteredError)
         has_to_register = is_lost and self._can_register and not has_expired
         if not has_expired and not (has_to_register or error.is_retriable):
@@ -147,7 +153,8 @@ class WatchProgress(Generic[T]):
             # The service is back from a restart, or has freed the extension while we were away.
             self._has_registered = True
             return Retry(0.0, has_to_register=True)
-        delay = max(self._backoff.delay(self._failures), error.retry_delay_seconds or 0.0)
+        # Others were told the same wait, so the chance in the backoff comes on top of it.
+        delay = self._backoff.delay(self._failures) + (error.retry_delay_seconds or 0.0)
         if error.reason == "EXTENSION_SERVICE_ACCOUNT_GONE":
             delay = max(delay, _ACCOUNT_GONE_SECONDS)
         return Retry(delay, has_to_register, self._backoff.delay(1))

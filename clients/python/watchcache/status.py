@@ -230,7 +230,10 @@ class ExtensionStatus:
 
 @dataclass(frozen=True, slots=True)
 class ExtensionRemoved:
-    """An extension that is no longer there: DEREGISTERED, TTL_EXPIRED or SERVICE_ACCOUNT_GONE."""
+    """An extension that is no longer there: DEREGISTERED, TTL_EXPIRED or SERVICE_ACCOUNT_GONE.
+
+    UNKNOWN is the reason of one that went while the stream moved to another connection.
+    """
 
     namespace: str
     name: str

@@ -102,7 +102,10 @@ class Watch(Generic[T]):
                 self._drop_stream()
                 if self._closed.is_set():
                     raise StopAsyncIteration from error
-                return self._fail(error)
+                disconnected = self._fail(error)
+                if disconnected is None:
+                    continue
+                return disconnected
             except asyncio.CancelledError:
                 # Reading cannot go on in the same call; the next one resumes.
                 self._drop_stream()
@@ -168,9 +171,13 @@ class Watch(Generic[T]):
             return b""
         return answer.handle
 
-    def _fail(self, error: WatchCacheError) -> Disconnected:
+    def _fail(self, error: WatchCacheError) -> Disconnected | None:
+        """Note what follows an error; return what the consumer is told, None for nothing."""
         self._retry = self._progress.fail(error)
         name = f"{self._request.namespace}/{self._request.name}"
+        if self._retry.is_silent:
+            _log.debug("watch of %s moves to a new connection", name)
+            return None
         _log.info("watch of %s: %s; again in %.1f s", name, error, self._retry.delay_seconds)
         return Disconnected(error, self._retry.delay_seconds)
 

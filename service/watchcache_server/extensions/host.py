@@ -27,6 +27,7 @@ from watchcache_server.informer.reflector_settings import ReflectorSettings
 from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.informer_runner import InformerRunner
 from watchcache_server.kubernetes.list_memory import ListMemory
+from watchcache_server.kubernetes.pace import Pace
 from watchcache_server.kubernetes.past import PastReader
 from watchcache_server.kubernetes.renewals import Renewals
 from watchcache_server.kubernetes.sync_turns import SyncTurns
@@ -61,6 +62,7 @@ class InformerHost:
         self._reporter = reporter
         self._turns: dict[str, SyncTurns] = {}
         self._renewals = Renewals(self._turns.values, give_back)
+        self._paces: dict[str, Pace] = {}
         self._memory = ListMemory(clock.now)
         self._trainer = Trainer(self._guarded)
         self._checks = Checks(
@@ -160,6 +162,7 @@ class InformerHost:
     ) -> InformerRunner:
         cluster = informer.spec.cluster
         limit = self._settings.max_concurrent_syncs
+        rate = self._settings.informer_requests_per_second
         informer.past = RecentPast(
             informer,
             PastReader(
@@ -178,6 +181,7 @@ class InformerHost:
             sink=informer,
             turns=self._turns.setdefault(cluster, SyncTurns(limit)),
             renewals=self._renewals,
+            pace=self._paces.setdefault(cluster, Pace(rate)),
             memory=self._memory,
             settings=self._reflector_settings,
             max_event_bytes=self._settings.max_event_bytes,

@@ -4,30 +4,44 @@ Whoever waits has looked before and found nothing new, and nothing can happen be
 its wait, since both are on one event loop. News at rest wake at once; in a stream of news wake-ups
 keep a distance that grows with the number of those who wait, so that their number times their rate
 stays bounded and what they find is worth a message. Whoever can tell that some news is none of its
-concern sleeps on.
+concern sleeps on. Thousands are woken some at a time, so that between them others have their say.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 __all__ = ["Pulse"]
 
 
 # To ask a waiter whether it is concerned, as a part of what it costs to wake it.
 _CHECK_WORK = 0.05
+# So many take a few milliseconds to say what they have to.
+_WOKEN_AT_ONCE: Final = 64
 
 
 class Pulse:
     """Wakes its waiters after `touch`. `deliveries_per_second` bounds waiters times wake-ups."""
 
-    __slots__ = ("_deliveries_per_second", "_handle", "_last", "_loop", "_waiters", "_work")
+    __slots__ = (
+        "_deliveries_per_second",
+        "_handle",
+        "_last",
+        "_loop",
+        "_waiters",
+        "_woken",
+        "_work",
+    )
 
     def __init__(self, deliveries_per_second: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._deliveries_per_second = deliveries_per_second
         self._waiters: dict[asyncio.Future[None], Callable[[], bool] | None] = {}
+        # Those whose wake-up has begun, and who have yet to be woken.
+        self._woken: deque[asyncio.Future[None]] = deque()
         # What the last wake-up cost, in deliveries.
         self._work = 0.0
         self._handle: asyncio.Handle | None = None
@@ -60,8 +74,19 @@ class Pulse:
         self._work = len(woken) + (len(self._waiters) - len(woken)) * _CHECK_WORK
         for waiter in woken:
             del self._waiters[waiter]
+        is_waking = bool(self._woken)
+        self._woken.extend(woken)
+        if not is_waking:
+            self._wake_some()
+
+    def _wake_some(self) -> None:
+        """Wake the next few, and the others after whatever else is to be done."""
+        for _ in range(min(_WOKEN_AT_ONCE, len(self._woken))):
+            waiter = self._woken.popleft()
             if not waiter.done():
                 waiter.set_result(None)
+        if self._woken:
+            self._loop.call_soon(self._wake_some)
 
     async def wait(
         self,

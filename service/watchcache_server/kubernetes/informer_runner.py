@@ -53,6 +53,7 @@ from watchcache_server.kubernetes.errors import AccessError, CredentialsError, T
 from watchcache_server.kubernetes.informer_requests import collection_request
 from watchcache_server.kubernetes.informer_sink import InformerSink
 from watchcache_server.kubernetes.list_memory import ListMemory
+from watchcache_server.kubernetes.pace import Pace
 from watchcache_server.kubernetes.prober import Prober
 from watchcache_server.kubernetes.renewals import Renewals
 from watchcache_server.kubernetes.served import DiscoveryFailed, Served, VersionNotServed
@@ -86,6 +87,7 @@ class InformerRunner:
         sink: InformerSink,
         turns: SyncTurns,
         renewals: Renewals,
+        pace: Pace,
         memory: ListMemory,
         settings: ReflectorSettings,
         max_event_bytes: int,
@@ -95,8 +97,8 @@ class InformerRunner:
     ) -> None:
         """Prepare a task that has not started.
 
-        `tenant` is who shares in the turns to sync. `service_account` is `namespace/name` for
-        messages; empty for the cluster's own identity.
+        `tenant` is who shares in the turns to sync and in the pace. `service_account` is
+        `namespace/name` for messages; empty for the cluster's own identity.
         """
         self._spec = spec
         self._tenant = tenant
@@ -105,6 +107,7 @@ class InformerRunner:
         self._sink = sink
         self._turns = turns
         self._renewals = renewals
+        self._pace = pace
         self._memory = memory
         self._max_event_bytes = max_event_bytes
         self._clock = clock
@@ -296,19 +299,25 @@ class InformerRunner:
     async def _take_turn(self) -> None:
         if self._turn is not None:
             return
-        # An informer that holds objects, or has failed before, has more to say than that it waits.
-        is_queued = self._turns.is_busy and self._state is SourceState.SYNCING
-        if is_queued:
-            self._sink.set_state(
-                SourceState.PENDING,
-                "QUEUED",
-                f"waiting for its turn to sync {self._spec.type_name} of cluster "
-                f"{self._spec.cluster}; the setting max_concurrent_syncs bounds them",
-            )
-        self._turn = await self._turns.take(self._tenant)
+        is_queued = self._turns.is_busy
+        self._turn = await self._turns.take(self._tenant, self._say_queued)
         if is_queued and self._state is SourceState.SYNCING:
             condition = self._reflector.condition
             self._sink.set_state(condition.state, condition.reason, condition.message)
+
+    def _say_queued(self, before: int) -> None:
+        """Say that it waits for its turn, and behind how many."""
+        # An informer that holds objects, or has failed before, has more to say than that it waits.
+        if self._state is not SourceState.SYNCING:
+            return
+        place = "next" if not before else "one before it" if before == 1 else f"{before} before it"
+        self._sink.set_state(
+            SourceState.PENDING,
+            "QUEUED",
+            f"waiting for its turn to sync {self._spec.type_name} of cluster "
+            f"{self._spec.cluster}, {place}; the setting max_concurrent_syncs bounds how many sync "
+            "at once",
+        )
 
     @property
     def _state(self) -> SourceState:
@@ -437,6 +446,7 @@ class InformerRunner:
         http = collection_request(
             request, self._spec, self._served_resource(), self._sink.namespace
         )
+        await self._pace.take(self._tenant)
         try:
             response = await self._access.open(http)
         except CredentialsError as error:

@@ -12,9 +12,10 @@ going but no longer counts, so that some that never end hold nobody up.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final
+
+from watchcache_server.kubernetes.lines import Lines
 
 __all__ = ["SyncTurns", "Turn"]
 
@@ -45,8 +46,7 @@ class SyncTurns:
         self._limit = limit
         self._free = limit
         self._counted_seconds = counted_seconds
-        # Whoever is first here is served next.
-        self._lines: dict[Hashable, deque[asyncio.Future[None]]] = {}
+        self._lines = Lines(self.pass_on)
 
     @property
     def is_busy(self) -> bool:
@@ -58,46 +58,15 @@ class SyncTurns:
         """Whether a sync is under way that counts."""
         return self._free < self._limit
 
-    async def take(self, who: Hashable) -> Turn:
-        """Wait for a turn."""
+    async def take(self, who: Hashable, tell: Callable[[int], None] | None = None) -> Turn:
+        """Wait for a turn; `tell` hears how many are before this one, while it has to wait."""
         if self._free:
             self._free -= 1
         else:
-            await self._wait(who)
+            await self._lines.wait(who, tell)
         return Turn(self, self._counted_seconds)
-
-    async def _wait(self, who: Hashable) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._lines.setdefault(who, deque()).append(waiter)
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            if waiter.cancelled():
-                self._leave(who, waiter)
-            else:
-                # The turn came at the very moment at which it was no longer wanted.
-                self.pass_on()
-            raise
-
-    def _leave(self, who: Hashable, waiter: asyncio.Future[None]) -> None:
-        """Remove a waiter, unless a turn that came by in between has done so."""
-        line = self._lines.get(who, deque())
-        if waiter in line:
-            line.remove(waiter)
-            if not line:
-                del self._lines[who]
 
     def pass_on(self) -> None:
         """Give a turn that has become free to the next; called by the turn."""
-        while self._lines:
-            who = next(iter(self._lines))
-            line = self._lines.pop(who)
-            while line:
-                waiter = line.popleft()
-                # One that is cancelled stands here until its task runs again.
-                if not waiter.done():
-                    if line:
-                        self._lines[who] = line
-                    waiter.set_result(None)
-                    return
-        self._free += 1
+        if not self._lines.call_next():
+            self._free += 1

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 __all__ = [
+    "ConnectionAgedError",
     "ExtensionNotFoundError",
     "FieldViolation",
     "InvalidRequestError",
@@ -136,14 +137,22 @@ class NotFreshEnoughError(ServiceError):
 
 
 class LimitExceededError(ServiceError):
-    """A limit of the service is reached."""
+    """A limit of the service is reached. `retry_seconds` is how long to wait, where that helps."""
 
     reason = "LIMIT_EXCEEDED"
 
-    def __init__(self, subject: str, description: str, *, setting: str) -> None:
+    def __init__(
+        self,
+        subject: str,
+        description: str,
+        *,
+        setting: str,
+        retry_seconds: float | None = None,
+    ) -> None:
         self.subject = subject
         self.description = description
         self.setting = setting
+        self.retry_seconds = retry_seconds
         super().__init__(f"{subject}: {description}")
 
 
@@ -155,6 +164,18 @@ class ServiceDrainingError(ServiceError):
     def __init__(self) -> None:
         super().__init__(
             "the service is shutting down; connect again, to another replica if there is one"
+        )
+
+
+class ConnectionAgedError(ServiceError):
+    """A stream ends so that its client opens it again over a new connection."""
+
+    reason = "CONNECTION_AGED"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the connection has reached its age, and its streams move to a new one; open the "
+            "stream again at once (a Watch with its last resume token)"
         )
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeAlias
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from watchcache_server.model.errors import InvalidRequestError
+from watchcache_server.model.errors import InvalidRequestError, LimitExceededError
 from watchcache_server.observability.reporting import Reporter
 from watchcache_server.serving.errors import internal_status, status_of
 from watchcache_server.serving.writing import Writer
@@ -23,6 +25,9 @@ __all__ = ["Boundary"]
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+
+
+_RETRY_SECONDS: Final = 5.0
 
 
 class _ContextWriter:
@@ -45,8 +50,10 @@ class _ContextWriter:
 class Boundary:
     """Makes handlers of methods, and knows how many RPCs run."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Reporter, *, max_streams_per_connection: int) -> None:
         self._reporter = reporter
+        self._max_streams = max_streams_per_connection
+        self._streams: Counter[str] = Counter()
         self._running = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -74,12 +81,13 @@ class Boundary:
     ) -> Handler:
         """Return the handler of a method that streams messages, which are bytes already."""
 
-        async def serve(request: bytes, writer: Writer) -> None:
-            await method(_parse(request_type, request), writer)
+        async def serve(request: bytes, context: Context) -> None:
+            writer = _ContextWriter(context, name, self._reporter)
+            with self._place(context.peer()):
+                await method(_parse(request_type, request), writer)
 
         async def handle(request: bytes, context: Context) -> None:
-            writer = _ContextWriter(context, name, self._reporter)
-            await self._run(name, "server_stream", context, serve(request, writer))
+            await self._run(name, "server_stream", context, serve(request, context))
 
         return grpc.unary_stream_rpc_method_handler(handle)
 
@@ -105,6 +113,11 @@ class Boundary:
 
         return grpc.stream_unary_rpc_method_handler(handle)
 
+    @property
+    def running_count(self) -> int:
+        """How many RPCs run."""
+        return self._running
+
     async def wait_idle(self, seconds: float) -> None:
         """Wait until no RPC runs, but no longer than so many seconds."""
         try:
@@ -112,6 +125,29 @@ class Boundary:
                 await self._idle.wait()
         except TimeoutError:
             return
+
+    @contextmanager
+    def _place(self, peer: str) -> Iterator[None]:
+        """Count a stream of a connection. Raises LimitExceededError when it has too many."""
+        if peer.startswith("unix"):
+            # All connections to a socket have the same name.
+            yield
+            return
+        if self._streams[peer] >= self._max_streams:
+            raise LimitExceededError(
+                "streams of one connection",
+                f"{self._max_streams} are open and no more are allowed; use another connection, or "
+                "raise the setting max_streams_per_connection",
+                setting="max_streams_per_connection",
+                retry_seconds=_RETRY_SECONDS,
+            )
+        self._streams[peer] += 1
+        try:
+            yield
+        finally:
+            self._streams[peer] -= 1
+            if not self._streams[peer]:
+                del self._streams[peer]
 
     async def _run(self, name: str, kind: str, context: Context, work: Awaitable[Any]) -> Any:
         self._running += 1

@@ -1,7 +1,7 @@
 """The one place that turns errors into gRPC statuses.
 
 Each status carries exactly one ErrorInfo (domain "watchcache", a stable reason) and, where they
-help, one detail of another kind; the table is in watch_cache_service.proto. A fault of ours is told
+help, details of other kinds; the table is in watch_cache_service.proto. A fault of ours is told
 as INTERNAL with a number under which it is logged, and nothing of what went wrong.
 
 A status travels in HTTP/2 trailers, of which peers take 8 KiB at most, so its texts are cut to what
@@ -19,6 +19,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
 from watchcache_server.model.errors import (
+    ConnectionAgedError,
     ExtensionNotFoundError,
     InvalidRequestError,
     KnownNotFoundError,
@@ -64,7 +65,7 @@ def status_of(error: Exception) -> RpcStatus | None:
                 error,
                 error.reason,
                 _missing("extension", name, str(error)),
-                {"extension": name},
+                facts={"extension": name},
             )
         case ObjectNotFoundError():
             missing = _missing("object", "", error.description)
@@ -83,7 +84,7 @@ def status_of(error: Exception) -> RpcStatus | None:
             return _status(grpc.StatusCode.FAILED_PRECONDITION, error, error.reason, failed)
         case NotFreshEnoughError():
             status = _status(
-                grpc.StatusCode.UNAVAILABLE, error, error.reason, _retry(), error.facts
+                grpc.StatusCode.UNAVAILABLE, error, error.reason, _retry(), facts=error.facts
             )
             # The caller has set how long to wait: its channel is not to try again by itself.
             return status._replace(trailing_metadata=(*status.trailing_metadata, _NO_RETRY))
@@ -99,8 +100,14 @@ def status_of(error: Exception) -> RpcStatus | None:
                     )
                 ]
             )
+            seconds = error.retry_seconds
+            retry = () if seconds is None else (_retry(seconds),)
             facts = {"setting": error.setting}
-            return _status(grpc.StatusCode.RESOURCE_EXHAUSTED, error, error.reason, quota, facts)
+            return _status(
+                grpc.StatusCode.RESOURCE_EXHAUSTED, error, error.reason, quota, *retry, facts=facts
+            )
+        case ConnectionAgedError():
+            return _status(grpc.StatusCode.UNAVAILABLE, error, error.reason, _retry(0))
         case ServiceDrainingError():
             return _status(grpc.StatusCode.UNAVAILABLE, error, error.reason, _retry())
         case _:
@@ -113,8 +120,10 @@ def internal_status(incident: str) -> RpcStatus:
     return _status(grpc.StatusCode.INTERNAL, text, "INTERNAL", facts={"incident": incident})
 
 
-def _retry() -> error_details_pb2.RetryInfo:
-    return error_details_pb2.RetryInfo(retry_delay=duration_pb2.Duration(seconds=_RETRY_SECONDS))
+def _retry(seconds: float = _RETRY_SECONDS) -> error_details_pb2.RetryInfo:
+    delay = duration_pb2.Duration()
+    delay.FromMilliseconds(int(seconds * 1000))
+    return error_details_pb2.RetryInfo(retry_delay=delay)
 
 
 def _invalid(error: InvalidRequestError) -> RpcStatus:
@@ -127,7 +136,7 @@ def _invalid(error: InvalidRequestError) -> RpcStatus:
     facts = {}
     if len(bad.field_violations) < len(error.violations):
         facts["violations"] = str(len(error.violations))
-    return _status(grpc.StatusCode.INVALID_ARGUMENT, error, error.reason, bad, facts)
+    return _status(grpc.StatusCode.INVALID_ARGUMENT, error, error.reason, bad, facts=facts)
 
 
 def _missing(kind: str, name: str, text: str) -> error_details_pb2.ResourceInfo:
@@ -160,16 +169,15 @@ def _status(
     code: grpc.StatusCode,
     error: Exception | str,
     reason: str,
-    detail: Message | None = None,
+    *details: Message,
     facts: Mapping[str, str] | None = None,
 ) -> RpcStatus:
     text = _cut(str(error))
     status = status_pb2.Status(code=code.value[0], message=text)
     info = error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=dict(facts or {}))
-    for each in (info, detail):
-        if each is not None:
-            packed = any_pb2.Any()
-            packed.Pack(each)
-            status.details.append(packed)
+    for each in (info, *details):
+        packed = any_pb2.Any()
+        packed.Pack(each)
+        status.details.append(packed)
     trailer = (("grpc-status-details-bin", status.SerializeToString()),)
     return RpcStatus(code, text, trailer)

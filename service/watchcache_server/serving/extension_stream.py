@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Clock, Extension
 from watchcache_server.extensions.registry import ExtensionRegistry
-from watchcache_server.model.errors import ServiceDrainingError
+from watchcache_server.model.errors import ConnectionAgedError, ServiceDrainingError
 from watchcache_server.model.specs import ExtensionKey
 from watchcache_server.serving.conversion import to_timestamp
 from watchcache_server.serving.describing import extension_message
@@ -43,13 +43,16 @@ class ExtensionStream:
         namespace: str,
         name: str,
         interval_seconds: float,
+        ends_at: float,
         writer: Writer,
     ) -> None:
+        """Prepare a stream; at `ends_at`, a moment of the clock, it is old."""
         self._registry = registry
         self._clock = clock
         self._namespace = namespace
         self._name = name
         self._interval_seconds = interval_seconds
+        self._ends_at = ends_at
         self._writer = writer
         self._sent: dict[ExtensionKey, _Sent] = {}
         self._version = -1
@@ -60,6 +63,8 @@ class ExtensionStream:
         await self._say_changes()
         await self._say_synced()
         while not self._registry.is_draining:
+            if self._clock.now() >= self._ends_at:
+                raise ConnectionAgedError
             await self._rest()
             await self._say_changes()
         raise ServiceDrainingError
@@ -105,11 +110,11 @@ class ExtensionStream:
     async def _rest(self) -> None:
         """Wait for changes; give a sign of life when nothing was said for so long."""
         registry = self._registry
-        left = self._said_at + _HEARTBEAT_SECONDS - self._clock.now()
-        is_silent = left <= 0
-        if not is_silent and registry.version == self._version:
-            is_silent = not await registry.pulse.wait(left)
-        if is_silent:
+        silent_at = self._said_at + _HEARTBEAT_SECONDS
+        left = min(silent_at, self._ends_at) - self._clock.now()
+        if left > 0 and registry.version == self._version:
+            await registry.pulse.wait(left)
+        if self._clock.now() >= silent_at:
             await self._say_synced()
         # What changes shortly after another change is told with what follows.
         pause = self._looked_at + self._interval_seconds - self._clock.now()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import random
+from collections.abc import Callable
 from typing import Final
 
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
@@ -17,6 +19,7 @@ from watchcache_server.model.errors import (
 from watchcache_server.model.names import dns_label_problem, dns_subdomain_problem
 from watchcache_server.model.specs import ExtensionKey
 from watchcache_server.observability.reporting import Reporter
+from watchcache_server.serving.aging import Aging
 from watchcache_server.serving.describing import extension_message
 from watchcache_server.serving.extension_stream import ExtensionStream
 from watchcache_server.serving.reading import page_size_of
@@ -27,6 +30,7 @@ __all__ = ["ExtensionListing"]
 
 _PAGE_SIZE: Final = 100
 _LARGEST_PAGE: Final = 1000
+_RETRY_SECONDS: Final = 5.0
 _PAGE_BYTES: Final = 1024 * 1024
 
 
@@ -40,11 +44,15 @@ class ExtensionListing:
         settings: Settings,
         reporter: Reporter,
         clock: Clock,
+        chance: Callable[[], float] = random.random,
     ) -> None:
+        """`chance` draws from [0, 1)."""
         self._registry = registry
         self._settings = settings
         self._reporter = reporter
         self._clock = clock
+        self._chance = chance
+        self._aging = Aging(settings.max_connection_age_seconds, chance)
         self._stream_count = 0
 
     @property
@@ -85,6 +93,7 @@ class ExtensionListing:
             namespace=request.namespace,
             name=request.name,
             interval_seconds=self._settings.extension_watch_interval_seconds,
+            ends_at=self._aging.end_of(self._clock.now()),
             writer=PatientWriter(
                 writer,
                 limit_seconds=self._settings.stalled_write_seconds,
@@ -108,6 +117,7 @@ class ExtensionListing:
                 f"{self._stream_count} are open and no more are allowed; share streams, or raise "
                 "the setting max_extension_watches",
                 setting="max_extension_watches",
+                retry_seconds=_RETRY_SECONDS * (1 + self._chance()),
             )
 
 

@@ -17,12 +17,15 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from watchcache_server.model.errors import SettingsError
+from watchcache_server.serving.aging import connection_options
 from watchcache_server.serving.service import SERVICE_NAME, WatchCacheService
 from watchcache_server.settings import Settings
 
 __all__ = ["GrpcServer", "check_address"]
 
 _HEALTH_SECONDS: Final = 1.0
+# Calls that a connection has room for beside the streams that it may have.
+_SPARE_STREAMS: Final = 100
 _PORT: Final = re.compile(r"[0-9]{1,5}")
 
 
@@ -159,7 +162,9 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", settings.max_message_bytes),
         ("grpc.max_send_message_length", -1),
-        ("grpc.max_concurrent_streams", settings.max_streams_per_connection),
+        # Beyond it calls wait in the client without a word, those that end at once as well. So the
+        # limit of streams, which the boundary of RPCs refuses by name, is lower than this one.
+        ("grpc.max_concurrent_streams", settings.max_streams_per_connection + _SPARE_STREAMS),
         # Near that number gRPC would refuse some calls by chance. Without this they wait, since
         # clients know the number.
         ("grpc.http.overload_protection", 0),
@@ -177,6 +182,7 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
             "grpc.http2.min_recv_ping_interval_without_data_ms",
             settings.min_ping_seconds * milli,
         ),
+        *connection_options(settings.max_connection_age_seconds),
     ]
 
 

@@ -58,7 +58,9 @@ class WatchCacheService:
         self._specs = SpecReader(
             settings, default_cluster=clusters.default, known_clusters=lambda: clusters.names
         )
-        self._boundary = Boundary(reporter)
+        self._boundary = Boundary(
+            reporter, max_streams_per_connection=settings.max_streams_per_connection
+        )
         self._reading = Reading(
             registry,
             clusters.default,
@@ -91,6 +93,11 @@ class WatchCacheService:
             **{name: self._boundary.stream(name, *method) for name, method in streams.items()},
         }
         return grpc.method_handlers_generic_handler(SERVICE_NAME, handlers)
+
+    @property
+    def running_count(self) -> int:
+        """How many RPCs run."""
+        return self._boundary.running_count
 
     async def wait_idle(self, seconds: float) -> None:
         """Wait until no RPC runs, but no longer than so many seconds."""

@@ -8,6 +8,7 @@ is bytes that may be shared with others.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -21,7 +22,11 @@ from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.held import Held, Known
 from watchcache_server.informer.subscription import begin_snapshot
 from watchcache_server.kubernetes.past import PastLostError
-from watchcache_server.model.errors import ExtensionNotFoundError, ServiceDrainingError
+from watchcache_server.model.errors import (
+    ConnectionAgedError,
+    ExtensionNotFoundError,
+    ServiceDrainingError,
+)
 from watchcache_server.model.states import View
 from watchcache_server.observability.reporting import Reporter
 from watchcache_server.serving.batches import Batch, BatchCache, resume_token
@@ -56,8 +61,10 @@ class WatchStream:
         start: Start,
         fails_on_reset: bool,
         bookmark_seconds: float,
+        ends_at: float,
         writer: Writer,
     ) -> None:
+        """Prepare a stream; at `ends_at`, a moment of the extension's clock, it is old."""
         self._registry = registry
         self._reporter = reporter
         self._batches = batches
@@ -70,6 +77,7 @@ class WatchStream:
         # What the reader came with, until it has been told all that differs.
         self._held: Held | None = start.known
         self._bookmark_seconds = bookmark_seconds
+        self._ends_at = ends_at
         self._writer = writer
         self._now = extension.clock.now
         self._is_synced = False
@@ -257,12 +265,18 @@ class WatchStream:
                 extension.key.namespace, extension.key.name, why=extension.ended
             )
         if self._registry.is_draining:
-            await self._say(pb.WatchResponse(draining=pb.Draining(resume_token=self._token())))
+            await self._say_draining()
             raise ServiceDrainingError
+        if self._age_left <= 0:
+            await self._say_draining()
+            raise ConnectionAgedError
+
+    async def _say_draining(self) -> None:
+        await self._say(pb.WatchResponse(draining=pb.Draining(resume_token=self._token())))
 
     async def _rest(self) -> None:
         """Wait for news; say a bookmark when there was none for so long."""
-        left = self._silence_left
+        left = min(self._silence_left, self._age_left)
         if left > 0 and await self._extension.pulse.wait(left, self._is_concerned):
             return
         store = self._extension.store
@@ -281,6 +295,11 @@ class WatchStream:
     @property
     def _silence_left(self) -> float:
         return self._said_at + self._bookmark_seconds - self._now()
+
+    @property
+    def _age_left(self) -> float:
+        """What is left of its life; without a token it would begin anew, so it is let go on."""
+        return self._ends_at - self._now() if self._has_token else math.inf
 
     def _token(self) -> bytes:
         if not self._has_token:

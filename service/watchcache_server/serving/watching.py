@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
@@ -14,6 +15,7 @@ from watchcache_server.model.errors import (
     ServiceDrainingError,
 )
 from watchcache_server.observability.reporting import Reporter
+from watchcache_server.serving.aging import Aging
 from watchcache_server.serving.batches import BatchCache
 from watchcache_server.serving.conversion import (
     consistency_of,
@@ -35,17 +37,26 @@ __all__ = ["Watching"]
 _BOOKMARK_SECONDS: Final = 30.0
 _SHORTEST_SECONDS: Final = 1.0
 _LONGEST_SECONDS: Final = 300.0
+_RETRY_SECONDS: Final = 5.0
 
 
 class Watching:
     """Serves Watch streams."""
 
     def __init__(
-        self, *, registry: ExtensionRegistry, settings: Settings, reporter: Reporter
+        self,
+        *,
+        registry: ExtensionRegistry,
+        settings: Settings,
+        reporter: Reporter,
+        chance: Callable[[], float] = random.random,
     ) -> None:
+        """`chance` draws from [0, 1)."""
         self._registry = registry
         self._settings = settings
         self._reporter = reporter
+        self._chance = chance
+        self._aging = Aging(settings.max_connection_age_seconds, chance)
         self._batches = BatchCache(
             max_bytes=settings.batch_cache_bytes, batch_bytes=settings.batch_bytes
         )
@@ -97,6 +108,7 @@ class Watching:
             start=start,
             fails_on_reset=request.fail_on_reset,
             bookmark_seconds=interval,
+            ends_at=self._aging.end_of(extension.clock.now()),
             writer=PatientWriter(
                 writer,
                 limit_seconds=self._settings.stalled_write_seconds,
@@ -143,6 +155,7 @@ class Watching:
                 f"{open_count} are open and no more are allowed; share streams, or raise "
                 "the setting max_subscriptions",
                 setting="max_subscriptions",
+                retry_seconds=self._retry_seconds,
             )
         open_here = self._open[extension]
         if open_here >= settings.max_subscriptions_per_extension:
@@ -151,4 +164,10 @@ class Watching:
                 f"{open_here} are open and no more are allowed; share streams, "
                 "or raise the setting max_subscriptions_per_extension",
                 setting="max_subscriptions_per_extension",
+                retry_seconds=self._retry_seconds,
             )
+
+    @property
+    def _retry_seconds(self) -> float:
+        """How long to wait for others to leave: not the same for all who are refused at once."""
+        return _RETRY_SECONDS * (1 + self._chance())

@@ -55,6 +55,7 @@ Step = service_pb2.WatchResponse | Fault | End | Callable[[], Awaitable[None]]
 
 DEREGISTERED = Fault(grpc.StatusCode.NOT_FOUND, "EXTENSION_DEREGISTERED")
 NOT_FOUND = Fault(grpc.StatusCode.NOT_FOUND, "EXTENSION_NOT_FOUND")
+CONNECTION_AGED = Fault(grpc.StatusCode.UNAVAILABLE, "CONNECTION_AGED")
 UNAVAILABLE = Fault(grpc.StatusCode.UNAVAILABLE, "DRAINING")
 
 
@@ -139,7 +140,11 @@ class FakeService(WatchCacheServiceServicer):
 
     async def WatchExtensions(self, request: Any, context: Any) -> None:
         self.requests.append(request)
-        for answer in self.answers.get("WatchExtensions", []):
+        answers = self.answers.get("WatchExtensions", [])
+        for place, answer in enumerate(list(answers)):
+            if answer is CONNECTION_AGED:
+                # The stream that follows it says the rest.
+                del answers[: place + 1]
             if isinstance(answer, Fault):
                 await _abort(context, answer)
             await context.write(answer)

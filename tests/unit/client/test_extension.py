@@ -12,7 +12,14 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import error_details_pb2 as details_pb2
 
 import watchcache
-from tests.unit.client.fake_service import FakeService, Fault, event, source_status
+from tests.unit.client.fake_service import (
+    CONNECTION_AGED,
+    UNAVAILABLE,
+    FakeService,
+    Fault,
+    event,
+    source_status,
+)
 from watchcache import (
     Connection,
     Extension,
@@ -180,6 +187,28 @@ async def test_extensions_are_watched(service: FakeService, connection: Connecti
         await anext(changes)
     (request,) = service.requests
     assert (request.namespace, request.name) == ("team-a", "shop")
+
+
+async def test_a_stream_of_extensions_moves_to_another_connection(
+    service: FakeService, connection: Connection
+) -> None:
+    """Nothing is told of that, but what has changed meanwhile, and who has gone."""
+
+    def told(name: str) -> Any:
+        extension = extension_pb2.Extension(namespace="team-a", name=name)
+        return service_pb2.WatchExtensionsResponse(extension=extension)
+
+    end = service_pb2.WatchExtensionsResponse(synced={})
+    first = [told("cart"), told("shop"), end, CONNECTION_AGED]
+    second = [told("shop"), told("till"), end, end, UNAVAILABLE]
+    service.answers["WatchExtensions"] = [*first, *second]
+    changes = connection.watch_extensions()
+    found = [await anext(changes) for _ in range(8)]
+    names = [getattr(change, "name", "synced") for change in found]
+    assert names == ["cart", "shop", "synced", "shop", "till", "cart", "synced", "synced"]
+    assert found[5] == watchcache.ExtensionRemoved("team-a", "cart", "UNKNOWN")
+    with pytest.raises(watchcache.UnavailableError):
+        await anext(changes)
 
 
 async def test_a_spec_that_is_left_out_is_the_one_before(

@@ -160,10 +160,10 @@ def test_retries_wait_longer_until_there_is_progress() -> None:
 
 
 def test_the_wait_that_the_service_asks_for_is_kept() -> None:
-    """RetryInfo is a lower bound."""
+    """RetryInfo is a lower bound; all who were told the same are spread beyond it."""
     error = ResourceExhaustedError("full", details=StatusDetails(retry_delay_seconds=3.0))
     progress = _progress()
-    assert [progress.fail(error).delay_seconds for _ in range(3)] == [3, 3, 4]
+    assert [progress.fail(error).delay_seconds for _ in range(3)] == [4, 5, 7]
 
 
 def test_a_lost_extension_is_registered_again() -> None:
@@ -272,3 +272,15 @@ def test_batches_of_who_catches_up_are_marked() -> None:
     response.batch.coalesced = True
     marks = [progress.receive(each) for each in (response, batch(event("ADDED", "b")))]
     assert [isinstance(each, Batch) and each.is_coalesced for each in marks] == [True, False]
+
+
+def test_a_move_to_another_connection_is_silent() -> None:
+    """At once, since the service has spread them; but once only until it has sent a token."""
+    progress = _progress(token=b"t0")
+    aged = UnavailableError("old", reason="CONNECTION_AGED")
+    progress.receive(draining(b"t1"))
+    assert progress.fail(aged) == Retry(0.0, has_to_register=False, is_silent=True)
+    assert progress.resume_token == b"t1"
+    assert progress.fail(aged) == Retry(2.0, False, 1.0)
+    progress.receive(draining(b"t2"))
+    assert progress.fail(aged).is_silent

@@ -11,6 +11,7 @@ import pytest
 
 import watchcache
 from tests.unit.client.fake_service import (
+    CONNECTION_AGED,
     DEREGISTERED,
     NOT_FOUND,
     UNAVAILABLE,
@@ -409,3 +410,17 @@ async def test_a_slow_consumer_buffers_nothing_of_its_own(
         await asyncio.sleep(0.3)
         assert sent < 20
         assert _names(await _take(watch, 40)) == ["Batch"] * 40
+
+
+async def test_a_move_to_another_connection_is_not_told(
+    service: FakeService, extension: Extension
+) -> None:
+    """The stream goes on where it was; nobody hears of a break, and nothing is waited for."""
+    service.scripts = [
+        [started(), batch(event("ADDED", "a")), synced(b"t1"), draining(b"t2"), CONNECTION_AGED],
+        [started("RESUMED"), batch(event("MODIFIED", "a", rv=2), token=b"t3")],
+    ]
+    async with extension.watch(backoff=Backoff(600.0, 600.0)) as watch:
+        messages = await _take(watch, 5)
+    assert _names(messages) == ["Started", "Batch", "Synced", "Started", "Batch"]
+    assert [request.resume_token for request in service.watches] == [b"", b"t2"]

@@ -116,3 +116,28 @@ async def test_news_that_concerns_a_waiter_not_leaves_it_asleep() -> None:
     await asyncio.sleep(0)
     pulse.wake_now()
     assert await last
+
+
+@pytest.mark.parametrize("is_end", [False, True], ids=["news", "an end"])
+async def test_thousands_are_woken_some_at_a_time(is_end: bool) -> None:
+    """Others have their say in between, and the last one is woken as well."""
+    pulse = Pulse(10**9)
+    woken: list[int] = []
+
+    async def wait(number: int) -> None:
+        await pulse.wait()
+        woken.append(number)
+
+    tasks = [asyncio.ensure_future(wait(number)) for number in range(1000)]
+    await asyncio.sleep(0)
+    tasks[500].cancel()
+    if is_end:
+        pulse.wake_now()
+    else:
+        pulse.touch()
+    most = before = 0
+    while len(woken) < 999:
+        await asyncio.sleep(0)
+        most, before = max(most, len(woken) - before), len(woken)
+    assert 0 < most <= 64
+    assert woken == [number for number in range(1000) if number != 500]

@@ -24,6 +24,7 @@ from watchcache_server.kubernetes.errors import (
 )
 from watchcache_server.kubernetes.informer_runner import InformerRunner
 from watchcache_server.kubernetes.list_memory import ListMemory
+from watchcache_server.kubernetes.pace import Pace
 from watchcache_server.kubernetes.renewals import Renewals
 from watchcache_server.kubernetes.sync_turns import SyncTurns
 from watchcache_server.model.states import SourceState
@@ -44,6 +45,7 @@ class World:
         self.turns = SyncTurns(2)
         self.renewals = Renewals(lambda: [self.turns], self._give_back)
         self.given_back_at: list[float] = []
+        self.pace = Pace(1000)
         self.memory = ListMemory(self.now)
         self.settings = ReflectorSettings()
         self.spec = _NAMESPACED
@@ -76,6 +78,7 @@ class World:
             service_account="team-a/shop",
             turns=self.turns,
             renewals=self.renewals,
+            pace=self.pace,
             memory=self.memory,
             settings=self.settings,
             max_event_bytes=1024 * 1024,

@@ -14,6 +14,7 @@ from tests.unit.kubernetes.informer_double import (
     pod_list,
 )
 from tests.unit.kubernetes.informer_world import World, settle
+from watchcache_server.kubernetes.pace import Pace
 from watchcache_server.kubernetes.sync_turns import SyncTurns
 from watchcache_server.model.states import SourceState
 
@@ -41,6 +42,38 @@ async def test_whoever_waits_for_its_turn_says_so(world: World) -> None:
     await world.sink.until(SourceState.SYNCING)
     (await world.api.asked()).accept(bookmark("10", is_initial_end=True))
     await world.sink.until(SourceState.LIVE)
+
+
+async def test_whoever_waits_says_behind_how_many(world: World) -> None:
+    """Also as the line moves; a STALE one, which holds objects, keeps saying that."""
+    world.turns = SyncTurns(1)
+    held = await world.turns.take("another")
+    others = [asyncio.ensure_future(world.turns.take("another")) for _ in range(3)]
+    await settle()
+    world.start()
+    await world.sink.until(SourceState.PENDING)
+    assert world.sink.state is not None
+    assert ", one before it;" in world.sink.state[2]
+    held.give_back()
+    await asyncio.sleep(2.0)
+    assert ", next;" in world.sink.state[2]
+    assert world.sink.state[0] is SourceState.PENDING
+    (await others[0]).give_back()
+    await world.sink.until(SourceState.SYNCING)
+    for task in others[1:]:
+        task.cancel()
+
+
+async def test_opening_keeps_to_the_pace_of_the_cluster(world: World) -> None:
+    """Another informer's requests come first where they were first."""
+    world.pace = Pace(1)
+    await world.pace.take("another")
+    world.start()
+    await settle()
+    assert world.api.is_quiet
+    (await world.api.asked()).accept(bookmark("10", is_initial_end=True))
+    await world.sink.until(SourceState.LIVE)
+    assert world.elapsed == pytest.approx(0.75, abs=0.1)
 
 
 WAITING = {

@@ -25,7 +25,7 @@ class Served:
 
     def __init__(self) -> None:
         self.reporter: Any = Recorder()
-        self.boundary = Boundary(self.reporter)
+        self.boundary = Boundary(self.reporter, max_streams_per_connection=3)
         self.channel: Any = None
 
     @asynccontextmanager
@@ -322,3 +322,30 @@ async def test_a_client_that_goes_away_in_an_upload_leaves_nothing_running() -> 
         await asyncio.wait_for(served.boundary.wait_idle(_LIMIT_SECONDS), _LIMIT_SECONDS)
     assert served.handled()[0] in ("CANCELLED", "OK")
     assert not served.reporter.of("rpc_failed")
+
+
+async def test_a_connection_has_no_more_streams_than_the_limit() -> None:
+    """One more is refused by name, at once, with a time to wait; other calls have room beside."""
+    served = Served()
+
+    async def follow(_: Any, writer: Writer) -> None:
+        await writer.write(b"")
+        await asyncio.Event().wait()
+
+    async def ask(_: Any) -> Any:
+        return Answer()
+
+    async with served.serving(unary=ask, stream=follow), asyncio.timeout(_LIMIT_SECONDS):
+        calls = [served.follow() for _ in range(3)]
+        for call in calls:
+            await call.read()
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await served.follow().read()
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "max_streams_per_connection" in str(caught.value.details())
+        await served.ask()
+        assert served.boundary.running_count == 3
+        for call in calls:
+            call.cancel()
+        await served.boundary.wait_idle(_LIMIT_SECONDS)
+        await served.follow().read()

@@ -10,6 +10,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from watchcache_server.model import errors
 from watchcache_server.model.errors import (
+    ConnectionAgedError,
     ExtensionNotFoundError,
     FieldViolation,
     InvalidRequestError,
@@ -100,6 +101,13 @@ STATUSES: dict[str, tuple[ServiceError, Code, str, str, str]] = {
         "QuotaFailure",
         "5 are open",
     ),
+    "an old connection": (
+        ConnectionAgedError(),
+        Code.UNAVAILABLE,
+        "CONNECTION_AGED",
+        "RetryInfo",
+        "retry_delay",
+    ),
     "a lost past": (
         ResumeLostError("the service has restarted"),
         Code.OUT_OF_RANGE,
@@ -179,6 +187,14 @@ def test_facts_for_programs_are_in_the_error_info() -> None:
     assert dict(info.metadata) == {"extension": "team-a/shop"}
     info, _ = read(told(LimitExceededError("a", "b", setting="max_sources")))
     assert dict(info.metadata) == {"setting": "max_sources"}
+
+
+def test_a_limit_says_when_to_try_again_where_that_helps() -> None:
+    """Beside what it is."""
+    error = LimitExceededError("a", "b", setting="max_subscriptions", retry_seconds=7.25)
+    _, (quota, retry) = read(told(error))
+    assert quota.violations[0].subject == "a"
+    assert retry.retry_delay.ToMilliseconds() == 7250
 
 
 FAULTS = {

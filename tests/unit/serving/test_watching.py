@@ -92,6 +92,8 @@ async def test_no_more_streams_than_the_limit(name: str) -> None:
     assert isinstance(error, LimitExceededError)
     assert error.setting == setting
     assert setting in error.description
+    assert error.retry_seconds is not None
+    assert 5 <= error.retry_seconds <= 10
     await world.close()
     reader = world.watch()
     await reader.until("synced")

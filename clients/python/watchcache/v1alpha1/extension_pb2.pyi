@@ -98,7 +98,9 @@ class _SourceStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SourceSta
     SOURCE_STATE_UNSPECIFIED: _SourceState.ValueType  # 0
     """Never sent."""
     SOURCE_STATE_PENDING: _SourceState.ValueType  # 1
-    """Waiting for its turn, for discovery or for a token."""
+    """Waiting for its turn (reason QUEUED; the message says how many are before it), for discovery or for a
+    token.
+    """
     SOURCE_STATE_SYNCING: _SourceState.ValueType  # 2
     """Loading its first snapshot."""
     SOURCE_STATE_LIVE: _SourceState.ValueType  # 3
@@ -127,7 +129,9 @@ class SourceState(_SourceState, metaclass=_SourceStateEnumTypeWrapper):
 SOURCE_STATE_UNSPECIFIED: SourceState.ValueType  # 0
 """Never sent."""
 SOURCE_STATE_PENDING: SourceState.ValueType  # 1
-"""Waiting for its turn, for discovery or for a token."""
+"""Waiting for its turn (reason QUEUED; the message says how many are before it), for discovery or for a
+token.
+"""
 SOURCE_STATE_SYNCING: SourceState.ValueType  # 2
 """Loading its first snapshot."""
 SOURCE_STATE_LIVE: SourceState.ValueType  # 3

@@ -14,9 +14,11 @@ google.rpc.ErrorInfo (domain "watchcache"), whose reason is stable, and more det
   FAILED_PRECONDITION  The extension cannot answer, for example since the source of an object is not
                        synced because a right is missing; PreconditionFailure says which. Retry when
                        mended.
-  RESOURCE_EXHAUSTED   A limit is reached; QuotaFailure names it. Retry with backoff.
+  RESOURCE_EXHAUSTED   A limit is reached; QuotaFailure names it. Retry with backoff, and not before the
+                       time of RetryInfo, where it comes along.
   UNAVAILABLE          Starting, draining, not synced yet, or not as fresh as asked for; RetryInfo says when
-                       to retry.
+                       to retry. A stream that moves to another connection (reason CONNECTION_AGED) is
+                       opened again at once.
   DEADLINE_EXCEEDED    The caller's own deadline passed. Retry if still wanted.
   INTERNAL             A fault of the service, logged there under the id in the message. Retry with
                        backoff.
@@ -860,8 +862,9 @@ Global___Reset: _TypeAlias = Reset  # noqa: Y015
 
 @_typing.final
 class Draining(_message.Message):
-    """Draining is the last message before the service ends the stream with UNAVAILABLE. Reconnect with
-    the token, to another replica if there is one.
+    """Draining is the last message before the service ends the stream with UNAVAILABLE: it shuts down (reason
+    DRAINING), or the connection has reached its age (CONNECTION_AGED). Reconnect with the token; gRPC makes a
+    new connection by itself, to another replica if there is one.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -192,7 +192,8 @@ class WatchCacheServiceServicer(object):
         """WatchExtensions sends the present state of the extensions asked for, then each change of state. Fast
         changes may be joined; the last state always arrives. The spec of an extension is set when the stream
         first names the extension and when its generation has changed since; in between it is left out. A
-        stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s.
+        stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s. When its
+        connection has reached its age it ends with UNAVAILABLE, reason CONNECTION_AGED; open it again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -14,9 +14,11 @@ google.rpc.ErrorInfo (domain "watchcache"), whose reason is stable, and more det
   FAILED_PRECONDITION  The extension cannot answer, for example since the source of an object is not
                        synced because a right is missing; PreconditionFailure says which. Retry when
                        mended.
-  RESOURCE_EXHAUSTED   A limit is reached; QuotaFailure names it. Retry with backoff.
+  RESOURCE_EXHAUSTED   A limit is reached; QuotaFailure names it. Retry with backoff, and not before the
+                       time of RetryInfo, where it comes along.
   UNAVAILABLE          Starting, draining, not synced yet, or not as fresh as asked for; RetryInfo says when
-                       to retry.
+                       to retry. A stream that moves to another connection (reason CONNECTION_AGED) is
+                       opened again at once.
   DEADLINE_EXCEEDED    The caller's own deadline passed. Retry if still wanted.
   INTERNAL             A fault of the service, logged there under the id in the message. Retry with
                        backoff.
@@ -123,7 +125,8 @@ class WatchCacheServiceStub:
     """WatchExtensions sends the present state of the extensions asked for, then each change of state. Fast
     changes may be joined; the last state always arrives. The spec of an extension is set when the stream
     first names the extension and when its generation has changed since; in between it is left out. A
-    stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s.
+    stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s. When its
+    connection has reached its age it ends with UNAVAILABLE, reason CONNECTION_AGED; open it again.
     """
     ListClusters: _grpc.UnaryUnaryMultiCallable[_watch_cache_service_pb2.ListClustersRequest, _watch_cache_service_pb2.ListClustersResponse]
     """ListClusters returns the clusters that extensions can name."""
@@ -199,7 +202,8 @@ class WatchCacheServiceAsyncStub(WatchCacheServiceStub):
     """WatchExtensions sends the present state of the extensions asked for, then each change of state. Fast
     changes may be joined; the last state always arrives. The spec of an extension is set when the stream
     first names the extension and when its generation has changed since; in between it is left out. A
-    stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s.
+    stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s. When its
+    connection has reached its age it ends with UNAVAILABLE, reason CONNECTION_AGED; open it again.
     """
     ListClusters: _aio.UnaryUnaryMultiCallable[_watch_cache_service_pb2.ListClustersRequest, _watch_cache_service_pb2.ListClustersResponse]  # type: ignore[assignment]
     """ListClusters returns the clusters that extensions can name."""
@@ -326,7 +330,8 @@ class WatchCacheServiceServicer(metaclass=_abc_1.ABCMeta):
         """WatchExtensions sends the present state of the extensions asked for, then each change of state. Fast
         changes may be joined; the last state always arrives. The spec of an extension is set when the stream
         first names the extension and when its generation has changed since; in between it is left out. A
-        stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s.
+        stream is never silent for long: ExtensionsSynced comes when nothing else did for 30 s. When its
+        connection has reached its age it ends with UNAVAILABLE, reason CONNECTION_AGED; open it again.
         """
 
     @_abc_1.abstractmethod
