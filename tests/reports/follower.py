@@ -36,8 +36,11 @@ _PATIENCE_SECONDS = 40.0
 HASTY = ReflectorSettings(
     backoff=BackoffSettings(first_seconds=0.1, longest_seconds=0.5),
     watch_seconds=4,
+    initial_idle_seconds=3.0,
+    first_sync_patience_seconds=5.0,
     forbidden_grace_seconds=1.0,
     probe_seconds=1.0,
+    vanished_seconds=3.0,
     relist_spacing_seconds=0.0,
 )
 

@@ -116,6 +116,39 @@ async def test_who_holds_nothing_is_sent_everything(world: Watched) -> None:
     assert reader.events == [(ADDED, "a")]
 
 
+async def test_what_is_newer_than_the_informer_is_asked_about(world: Watched) -> None:
+    """The informer is behind, or the storage was set back: only the API server can tell."""
+    informer = world.live("a")
+    reader = await differing(world, {"a": "1", "lost": "900", "made": "901"})
+    await reader.until("synced")
+    await informer.freshness.asked()
+    question = informer.freshness.take(1)
+    assert question is not None
+    assert gone(reader) == []
+    change(informer, "made", "902")
+    informer.freshness.confirm(question)
+    await reader.until("known_gone")
+    assert gone(reader) == [(DELETED, ids("lost"))]
+    assert reader.events == [(ADDED, "made")]
+    assert (await reader.until("bookmark", len(reader.of("bookmark")) + 1)).resume_token
+
+
+async def test_what_cannot_be_asked_about_is_not_called_gone(world: Watched) -> None:
+    """The right to list is missing: the position has to get there."""
+    informer = world.live("a")
+    reader = await differing(world, {"a": "1", "lost": "900"})
+    await reader.until("synced")
+    await informer.freshness.asked()
+    question = informer.freshness.take(1)
+    assert question is not None
+    informer.freshness.refuse(question, "may not list")
+    await reader.until("bookmark", 2)
+    assert gone(reader) == []
+    informer.advance("900")
+    await reader.until("known_gone")
+    assert gone(reader) == [(DELETED, ids("lost"))]
+
+
 async def test_changes_during_the_difference_are_not_lost(world: Watched) -> None:
     """An end comes as an event, and is not said twice."""
     informer = world.live("a", "b")
