@@ -460,6 +460,7 @@ class Recovery:
         if self._is_synced:
             self._outbox.add(Purge(reason))
         self._is_synced = False
+        self._doubt = None
         self._plan.start_afresh()
         self._timers.clear(Deadline.PURGE)
 
