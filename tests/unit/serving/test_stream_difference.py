@@ -14,8 +14,10 @@ from tests.unit.serving.watched import Reader, Watched, change, delete
 from watchcache.v1alpha1 import event_pb2, extension_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Clock
+from watchcache_server.extensions.informer import Informer
 from watchcache_server.informer.held import object_id, version_id
 from watchcache_server.informer.resume import ResumeToken
+from watchcache_server.kubernetes.freshness import Question
 from watchcache_server.model.errors import KnownNotFoundError, ServiceDrainingError
 from watchcache_server.model.states import SourceState
 
@@ -78,6 +80,15 @@ def ids(*names: str) -> list[bytes]:
     return sorted(object_id(f"uid-{name}") for name in names)
 
 
+async def asked_of(informer: Informer) -> Question:
+    """Return what the API server is asked for this informer, once it is."""
+    while not informer.freshness.waiting_count:  # noqa: ASYNC110 - who begins to wait sets no event
+        await asyncio.sleep(0.01)
+    question = informer.freshness.take(1)
+    assert question is not None
+    return question
+
+
 async def test_only_what_differs_is_sent(world: Watched) -> None:
     """What is held as it is stays unsaid; what is gone is named before Synced and its token."""
     informer = world.live("same", "new")
@@ -121,9 +132,7 @@ async def test_what_is_newer_than_the_informer_is_asked_about(world: Watched) ->
     informer = world.live("a")
     reader = await differing(world, {"a": "1", "lost": "900", "made": "901"})
     await reader.until("synced")
-    await informer.freshness.asked()
-    question = informer.freshness.take(1)
-    assert question is not None
+    question = await asked_of(informer)
     assert gone(reader) == []
     change(informer, "made", "902")
     informer.freshness.confirm(question)
@@ -138,9 +147,7 @@ async def test_what_cannot_be_asked_about_is_not_called_gone(world: Watched) -> 
     informer = world.live("a")
     reader = await differing(world, {"a": "1", "lost": "900"})
     await reader.until("synced")
-    await informer.freshness.asked()
-    question = informer.freshness.take(1)
-    assert question is not None
+    question = await asked_of(informer)
     informer.freshness.refuse(question, "may not list")
     await reader.until("bookmark", 2)
     assert gone(reader) == []
