@@ -13,7 +13,7 @@ from typing import Self
 
 import yaml
 
-__all__ = ["Proxy", "kubeconfig_through", "reset"]
+__all__ = ["Balancer", "Proxy", "kubeconfig_through", "reset"]
 
 _CHUNK_BYTES = 64 * 1024
 
@@ -116,6 +116,10 @@ class Proxy:
         self.shut()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def _next_target(self) -> tuple[str, int]:
+        """Return where the next connection goes."""
+        return self._target
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -126,7 +130,7 @@ class Proxy:
             return
         self.taken.append(asyncio.get_running_loop().time())
         try:
-            there_reader, there_writer = await asyncio.open_connection(*self._target)
+            there_reader, there_writer = await asyncio.open_connection(*self._next_target())
         except OSError:
             await _Line(writer).close()
             return
@@ -149,6 +153,25 @@ class Proxy:
 
     def _count_back(self, count: int) -> None:
         self.bytes_back += count
+
+
+class Balancer(Proxy):
+    """One address for several servers: connections go to them in turn, or to those chosen."""
+
+    def __init__(self, *ports: int) -> None:
+        super().__init__("127.0.0.1", ports[0])
+        self._ports = ports
+        self._chosen: tuple[int, ...] = ports
+        self._count = 0
+
+    def choose(self, *ports: int) -> None:
+        """Send new connections to these servers only, or to all; those that there are, are cut."""
+        self._chosen = ports or self._ports
+        self.cut()
+
+    def _next_target(self) -> tuple[str, int]:
+        self._count += 1
+        return "127.0.0.1", self._chosen[self._count % len(self._chosen)]
 
 
 async def _pump(

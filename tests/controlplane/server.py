@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.controlplane import apiserver
 from tests.controlplane.build import AssetsError, Binaries, ensure_binaries
 from tests.controlplane.credentials import Credentials
 from tests.controlplane.ports import free_ports
@@ -226,6 +227,23 @@ class ControlPlane:
         shutil.rmtree(self.folder / "etcd")
         self._start_all()
 
+    def back_up(self) -> Path:
+        """Copy the storage as it is now, and return the copy, for `restore`."""
+        copy = self.folder / f"backup-{secrets.token_hex(4)}"
+        self.pause("etcd")
+        try:
+            shutil.copytree(self.folder / "etcd", copy)
+        finally:
+            self.resume("etcd")
+        return copy
+
+    def restore(self, backup: Path) -> None:
+        """Stop everything, set the storage back to a copy of it, and start again."""
+        self._stop_all()
+        shutil.rmtree(self.folder / "etcd")
+        shutil.copytree(backup, self.folder / "etcd")
+        self._start_all()
+
     def etcd(self, method: str, request: dict[str, Any]) -> dict[str, Any]:
         """Call etcd's JSON API (`kv/range`, `kv/compaction`, ...) and return its answer.
 
@@ -335,38 +353,18 @@ class ControlPlane:
         return [member["name"] for member in members] == [self._etcd_name]
 
     def _launch_apiserver(self) -> None:
-        port, etcd_port, _, _ = self._port_numbers()
-        credentials = self.credentials
         self._launch(
             "kube-apiserver",
-            [
+            apiserver.command(
                 self.binaries.kube_apiserver,
-                f"--etcd-servers=http://127.0.0.1:{etcd_port}",
-                f"--secure-port={port}",
-                "--bind-address=127.0.0.1",
-                f"--tls-cert-file={credentials.serving_certificate}",
-                f"--tls-private-key-file={credentials.serving_key}",
-                f"--client-ca-file={credentials.ca_file}",
-                f"--service-account-key-file={credentials.service_account_key}",
-                f"--service-account-signing-key-file={credentials.service_account_key}",
-                "--service-account-issuer=https://kubernetes.default.svc",
-                f"--token-auth-file={credentials.token_file}",
-                "--authorization-mode=RBAC",
-                "--disable-admission-plugins=ServiceAccount",
-                "--service-cluster-ip-range=10.0.0.0/24",
-                *self._apiserver_flags,
-            ],
+                self.credentials,
+                etcd_url=self.etcd_url,
+                port=self._port_numbers()[0],
+                flags=self._apiserver_flags,
+            ),
         )
-        self._wait_until("kube-apiserver", self._is_ready)
-
-    def _is_ready(self) -> bool:
         port = self._port_numbers()[0]
-        trust = ssl.create_default_context(cafile=self.ca_file)
-        # An unready server answers with a list of checks, so the whole text counts. Ready does
-        # not yet mean that the first namespace has been made.
-        return _get(port, "/readyz", trust, self.admin_token) == (200, "ok") and (
-            _get(port, "/api/v1/namespaces/default", trust, self.admin_token)[0] == 200
-        )
+        self._wait_until("kube-apiserver", lambda: apiserver.is_ready(port, self.credentials))
 
     def _launch_controllers(self) -> None:
         program = self.binaries.kube_controller_manager
@@ -389,7 +387,7 @@ class ControlPlane:
         )
         trust = ssl._create_unverified_context()
         self._wait_until(
-            "kube-controller-manager", lambda: _get(port, "/healthz", trust, "") == (200, "ok")
+            "kube-controller-manager", lambda: apiserver.get(port, "/healthz", trust) == (200, "ok")
         )
 
     def _launch(self, name: str, command: Sequence[str | Path]) -> None:
@@ -415,17 +413,3 @@ class ControlPlane:
                     f"{self.log_tail()}"
                 )
             time.sleep(_POLL_SECONDS)
-
-
-def _get(port: int, path: str, trust: ssl.SSLContext, token: str) -> tuple[int, str]:
-    """Return the status and body of a GET, or (0, "") while nothing answers."""
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=trust)
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    try:
-        connection.request("GET", path, headers=headers)
-        response = connection.getresponse()
-        return response.status, response.read().decode()
-    except (OSError, http.client.HTTPException):
-        return 0, ""
-    finally:
-        connection.close()

@@ -32,13 +32,17 @@ from watchcache_server.model.states import LeftReason, SourceState
 __all__ = ["HASTY", "Follower", "following"]
 
 _PATIENCE_SECONDS = 40.0
+_REST_SECONDS = 5.0
 
 # As usual but for the waits: a watch lasts three seconds, and brings a bookmark after one.
 HASTY = ReflectorSettings(
     backoff=BackoffSettings(first_seconds=0.1, longest_seconds=0.5),
     watch_seconds=4,
+    initial_idle_seconds=3.0,
+    first_sync_patience_seconds=5.0,
     forbidden_grace_seconds=1.0,
     probe_seconds=1.0,
+    vanished_seconds=3.0,
     relist_spacing_seconds=0.0,
 )
 
@@ -59,6 +63,7 @@ class Follower(Sink):
         self._is_free = asyncio.Event()
         self._is_free.set()
         self._waiting = 0
+        self._opening = 0
 
     # Its way to the server
 
@@ -70,7 +75,11 @@ class Follower(Sink):
         finally:
             self._waiting -= 1
         self.requests.append(request)
-        return await self._access.open(request)
+        self._opening += 1
+        try:
+            return await self._access.open(request)
+        finally:
+            self._opening -= 1
 
     async def bar(self) -> None:
         """Return when the next request of the informer waits to be sent."""
@@ -80,6 +89,17 @@ class Follower(Sink):
     def free(self) -> None:
         """Let its requests pass."""
         self._is_free.set()
+
+    async def come_to_rest(self) -> None:
+        """Let the request that is being sent be answered, and send no other.
+
+        If it were cancelled, the goodbye of its connection could outlast the test's event loop.
+        """
+        self._is_free.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_REST_SECONDS):
+                while self._opening:  # noqa: ASYNC110 (what is waited for sets no event)
+                    await asyncio.sleep(0.02)
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:
         """Return when the condition holds."""
@@ -153,6 +173,7 @@ async def following(
     try:
         yield follower
     finally:
+        await follower.come_to_rest()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task

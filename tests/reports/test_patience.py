@@ -79,6 +79,7 @@ def test_java_1578_every_watch_has_an_end_of_its_own() -> None:
         asked = shell.watch
         assert 0 < asked.timeout_seconds <= SETTINGS.watch_seconds
         shell.pass_time(asked.timeout_seconds + SETTINGS.inactivity_margin_seconds)
+        shell.listed("10")
         assert shell.watch is not asked, "another one is asked for"
         shell.opened()
     assert Shell().start().watch.inactivity_seconds < 600.0
@@ -101,7 +102,7 @@ def test_open_sandbox_1534_what_was_fresh_once_is_not_called_fresh_for_ever() ->
     for _ in range(10):
         shell.failure("refused").retry()
         assert shell.state is SourceState.STALE
-    assert shell.opened().state is SourceState.STALE, "an opening alone proves nothing"
+    assert shell.reopened().state is SourceState.STALE, "an opening alone proves nothing"
     assert shell.pass_time(SETTINGS.settle_seconds).state is SourceState.LIVE
 
 
@@ -114,7 +115,7 @@ def test_fabric8_4974_a_watch_that_is_refused_is_asked_for_again() -> None:
     for _ in range(10):
         shell.answer(503).retry()
         assert shell.watch.resource_version == "10"
-    assert shell.opened().pass_time(SERVED_FOR).state is SourceState.LIVE
+    assert shell.reopened().pass_time(SERVED_FOR).state is SourceState.LIVE
 
 
 def test_fabric8_2992_an_end_of_the_stream_is_no_end_of_the_informer() -> None:
@@ -124,7 +125,7 @@ def test_fabric8_2992_an_end_of_the_stream_is_no_end_of_the_informer() -> None:
     while shell.now - began < 900.0:
         shell.failure("refused").retry()
     assert shell.watch.resource_version == "10"
-    assert shell.opened().events(added("c", "11")).store == {"a": "3", "b": "7", "c": "11"}
+    assert shell.reopened().events(added("c", "11")).store == {"a": "3", "b": "7", "c": "11"}
 
 
 def test_javascript_1933_no_watch_follows_another_in_a_hot_loop() -> None:
@@ -194,7 +195,7 @@ def test_python_972_a_broken_stream_is_an_end_like_another() -> None:
 
 def test_kubernetes_79610_a_kind_that_is_gone_is_a_state() -> None:
     """kubernetes/kubernetes#79610, #84494, open-policy-agent/gatekeeper#694: no error a second."""
-    shell = watching().eof().answer(404).discovered(GONE)
+    shell = watching().eof().answer(404).vanished(GONE)
     assert (shell.state, shell.store) == (SourceState.GONE, {})
     began, asked = shell.now, 0
     while shell.now - began < 300.0:
@@ -274,4 +275,4 @@ def test_controller_runtime_2032_a_connection_that_cannot_be_used_costs_no_chang
         shell.failure("tls", "certificate has expired").retry()
     assert "certificate" in shell.message
     assert shell.watch.resource_version == "10"
-    assert shell.opened().events(modified("a", "12")).store["a"] == "12"
+    assert shell.reopened().events(modified("a", "12")).store["a"] == "12"

@@ -83,7 +83,7 @@ def test_kube_1615_an_expired_version_of_a_quiet_resource_is_nobodys_error() -> 
     """kube-rs/kube#1615: it is listed again, and the informer is live as before."""
     shell = watching()
     for _ in range(3):
-        shell.pass_time(30.0).eof().opened().pass_time(SERVED_FOR)
+        shell.events(bookmark("10")).pass_time(30.0).eof().opened().pass_time(SERVED_FOR)
     shell.events(error(410, "Expired"))
     assert shell.has(CloseStream)
     shell.sync(added("a", "3"), added("b", "7"), version="900")

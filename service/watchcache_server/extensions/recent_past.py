@@ -74,6 +74,8 @@ class RecentPast:
         store, source = self._informer.extension.store, self._informer.source
         if not source.is_synced:
             raise PastLostError("the informer holds nothing")
+        if source.was_set_back:
+            raise PastLostError("the storage of the cluster was set back since")
         revision = store.revision
         ended = await self._reader.ended(source, version, source.position)
         ends = [self._event(item, EventKind.DELETED, revision) for item in ended.deleted]

@@ -42,6 +42,8 @@ __all__ = ["Following"]
 
 # An answer that broke off or came too late: it may have been too much for one request.
 _TOO_MUCH = ("cut", "idle", "response_timeout", "truncated_list")
+# So much earlier than asked for a watch may end that was not broken off.
+_END_SECONDS = 1.0
 
 
 class Following(Recovery):
@@ -86,6 +88,19 @@ class Following(Recovery):
             self._set_syncing(Reason.RELISTING, "the storage of the cluster was set back")
         else:
             self._plan.confirm(self._now)
+            self._doubt = None
+        self._proceed()
+
+    def _ask_where(self) -> None:
+        """Ask a server that was away where it is, before more of its watch is read.
+
+        To restore a storage the servers are stopped. Once there are more changes than were lost,
+        nothing shows any more that some were.
+        """
+        self._outbox.add(Count("watch_ended", "away"))
+        self._close()
+        self._plan.is_unsure = True
+        self._plan.was_away = False
         self._proceed()
 
     def _ease_list(self) -> None:
@@ -124,6 +139,7 @@ class Following(Recovery):
         plan.confirm(self._now)
         self._is_synced = True
         self._synced_at = self._now
+        self._doubt = None
         self._set_live()
         return True
 
@@ -184,6 +200,7 @@ class Following(Recovery):
             return
         self._doing, self._phase = Doing.WATCH, Phase.WATCH
         self._has_events = True
+        self._plan.has_bookmarks = True
         self._timers.clear(Deadline.INITIAL)
         self._limit_lifetime(0.0)
 
@@ -211,6 +228,7 @@ class Following(Recovery):
             self._outbox.add(Advance(position.version))
         if has_bookmark:
             self._plan.is_brief = False
+            self._plan.has_bookmarks = True
         if deltas or has_bookmark:
             self._progress()
         if isinstance(last, Bookmark):
@@ -223,6 +241,7 @@ class Following(Recovery):
         self._has_relisted_undecodable = False
         self._troubles.progress()
         self._plan.confirm(self._now)
+        self._doubt = None
         self._settle()
 
     def _settle(self) -> None:
@@ -230,7 +249,8 @@ class Following(Recovery):
         self._has_dropped = False
         self._troubles.settle()
         self._timers.clear(Deadline.SETTLE)
-        self._set_live()
+        if self._doubt is None:
+            self._set_live()
 
     def _set_live(self) -> None:
         self._set(SourceState.LIVE, Reason.SYNCED, self._subject.sentence("up to date"))
@@ -240,7 +260,7 @@ class Following(Recovery):
         self._outbox.add(Count("watch_ended", "old_bookmark"))
         self._close()
         self._proven()
-        self._plan.suspects_rewind = True
+        self._plan.is_unsure = True
         self._lose_contact(Reason.SERVER_BEHIND, "a bookmark is older than what is known")
         self._wait()
 
@@ -259,12 +279,27 @@ class Following(Recovery):
     def _reopen(self) -> None:
         self._outbox.add(Count("watch_ended", "reopen"))
         self._close()
+        self._notice_silence()
         self._proceed()
+
+    def _notice_silence(self) -> None:
+        """Ask where the server is if a whole watch has brought nothing, not even a bookmark.
+
+        The server may have been set back. Or it cannot read some object, most often since it
+        cannot be converted, and waits with all that comes after it.
+        """
+        # A bookmark comes two seconds before the end at the latest, if there is as much time.
+        asked_seconds = self._plan.asked_seconds
+        is_whole = self._now - self._opened_at > asked_seconds - _END_SECONDS
+        is_due = is_whole and asked_seconds >= self._settings.brief_watch_seconds
+        if is_due and self._plan.has_bookmarks and not self._has_events:
+            self._plan.is_unsure = True
 
     def _end_cleanly(self) -> None:
         """Open the watch again, at once unless such watches end as soon as they have begun."""
         self._outbox.add(Count("watch_ended", "eof"))
         self._end()
+        self._notice_silence()
         was_early = self._has_ended_early
         self._has_ended_early = self._now - self._opened_at < self._settings.settle_seconds
         if was_early and self._has_ended_early:

@@ -132,6 +132,9 @@ class Known:
     def __init__(self) -> None:
         self._groups: dict[KnownGroup, _Records] = {}
         self._by_place: dict[_Place, list[KnownGroup]] = {}
+        #: Sources that were as fresh as their API server since this was said: what they do not hold
+        #: is gone, whatever its version.
+        self.proven: set[Source] = set()
 
     def add(self, group: KnownGroup, packed: bytes) -> None:
         """Take in records of `RECORD_BYTES` each: object_id, then version_id."""

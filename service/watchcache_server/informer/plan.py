@@ -73,7 +73,14 @@ class Plan:
         self.lists_until = float("-inf")
         # When the position was last confirmed by an event, a bookmark or a list.
         self.confirmed_at = float("-inf")
-        self.suspects_rewind = False
+        # The server is to say where it is before the watch goes on: it may be behind the position.
+        self.is_unsure = False
+        # For how long the last watch was asked for.
+        self.asked_seconds = 0
+        # It sends bookmarks, so that a watch which brings nothing at all is not in order.
+        self.has_bookmarks = False
+        # The server was not there when it was asked last: its storage may have been set back.
+        self.was_away = False
         # The watch under way, or the next one, is to bring a bookmark soon.
         self.is_brief = False
 
@@ -86,7 +93,7 @@ class Plan:
         if self.needs_sync:
             return self._sync(now)
         silence = now - self.confirmed_at
-        if self.suspects_rewind or silence >= self._settings.rewind_probe_seconds:
+        if self.is_unsure or silence >= self._settings.rewind_probe_seconds:
             return Doing.TRY_VERSION, Phase.LIST, List(limit=1)
         if self.is_brief:
             brief = self._settings.brief_watch_seconds
@@ -110,13 +117,18 @@ class Plan:
     def confirm(self, now: float) -> None:
         """Note that the server was seen to be at or ahead of the position."""
         self.confirmed_at = now
-        self.suspects_rewind = False
+        self.is_unsure = self.was_away = False
+
+    def put_off_confirming(self, now: float) -> None:
+        """Note that the server could not say where it is: go on, and ask again after a watch."""
+        self.confirm(now)
+        self.confirmed_at -= self._settings.rewind_probe_seconds - self._settings.watch_seconds
 
     def start_afresh(self) -> None:
         """Forget everything that was seen of the resource."""
         self.position.forget()
         self.needs_sync = True
-        self.suspects_rewind = False
+        self.is_unsure = False
 
     def _sync(self, now: float) -> tuple[Doing, Phase, Request]:
         floor = self.position.floor
@@ -134,6 +146,7 @@ class Plan:
         return Doing.INITIAL_WATCH, Phase.INITIAL, watch
 
     def _watch(self, seconds: int, response_seconds: float | None = None) -> Watch:
+        self.asked_seconds = seconds
         return Watch(
             resource_version=self.position.version,
             timeout_seconds=seconds,

@@ -36,6 +36,9 @@ __all__ = ["Recovery"]
 
 _VERBS = ("list", "watch")
 
+# Nobody was there, or nobody who could answer.
+_AWAY = (Reason.CONNECTION_FAILED, Reason.NO_CONTACT, Reason.SERVER_ERROR)
+
 
 class Recovery:
     """State of one informer, and its reactions."""
@@ -67,6 +70,8 @@ class Recovery:
         self._last_served: ServedResource | None = None
         self._denied: tuple[str, ...] = ()
         self._is_confirming = False
+        # Why the server could not say where it is; nothing was heard from it since.
+        self._doubt: tuple[Reason, str] | None = None
         self._has_refreshed = False
         self._has_dropped = False
         self._has_relisted_undecodable = False
@@ -145,6 +150,7 @@ class Recovery:
         self._timers.clear(Deadline.PURGE)
         self._has_refreshed = False
         self._is_confirming = False
+        self._troubles.found()
         self._denied = ()
 
     # Conditions
@@ -160,6 +166,9 @@ class Recovery:
 
     def _lose_contact(self, reason: Reason, what: str, said: str = "") -> None:
         """Say that nothing is heard: what is held grows old, or nothing is held yet."""
+        if self._doubt is not None and reason is Reason.THROTTLED:
+            # What is asked for patience for ever has a reason, which a list has told.
+            reason, said = self._doubt
         if self._is_synced:
             state = SourceState.STALE
         elif reason is Reason.THROTTLED:
@@ -225,7 +234,7 @@ class Recovery:
         if doing is Doing.TRY_VERSION:
             # A precaution. Where it fails, the watch that follows tells what is wrong.
             self._end()
-            self._plan.confirm(self._now)
+            self._doubt_server(verdict)
             self._proceed()
             return
         self._outbox.add(Count("request_failed", verdict.reason))
@@ -235,8 +244,35 @@ class Recovery:
         self._reactions[verdict.outcome](verdict, doing, was_open)
 
     def _retry(self, verdict: Verdict, doing: Doing, was_open: bool) -> None:
+        if verdict.reason in _AWAY and not was_open:
+            self._plan.was_away = True
+        elif verdict.reason is Reason.THROTTLED:
+            self._note_put_off(doing)
         self._drop(verdict, doing, was_open)
         self._wait(at_least=verdict.retry_after_seconds)
+
+    def _note_put_off(self, doing: Doing) -> None:
+        """Ask otherwise what the server puts off for long: only a list says what keeps it.
+
+        A watch waits for a cache of the server, which may never be filled: the objects of one kind
+        cannot be converted. A list with pages is read from the storage itself.
+        """
+        if not self._troubles.put_off(self._now):
+            return
+        if doing is Doing.WATCH:
+            self._plan.is_unsure = True
+        else:
+            self._plan.lists_once = True
+            self._plan.position.ask_newest()
+
+    def _doubt_server(self, verdict: Verdict) -> None:
+        """Take that the server could not say where it is: what is held may be old until it can."""
+        if verdict.outcome is not Outcome.RETRY:
+            self._plan.confirm(self._now)
+            return
+        self._plan.put_off_confirming(self._now)
+        self._doubt = (verdict.reason, verdict.message)
+        self._lose_contact(verdict.reason, "the objects cannot be read", verdict.message)
 
     def _retry_briefly(self, verdict: Verdict, doing: Doing, was_open: bool) -> None:
         if self._troubles.internal_error(self._now):
@@ -262,6 +298,9 @@ class Recovery:
 
     def _relist_newest(self, verdict: Verdict, doing: Doing, _was_open: bool) -> None:
         asked_for_floor = bool(self._plan.position.floor)
+        if verdict.reason is Reason.SERVER_BEHIND and not asked_for_floor:
+            # Its cache does not get to the newest state. A list does not depend on that.
+            self._plan.lists_once = True
         self._plan.position.ask_newest()
         self._need_sync(verdict.reason)
         self._set_syncing(verdict.reason, "the objects must be listed again", verdict.message)
@@ -393,7 +432,17 @@ class Recovery:
         return self._subject.verb_not_served(missing) if missing else None
 
     def _lose_kind(self, said: str) -> None:
-        """Take that there is no such kind."""
+        """Take that there is no such kind, once more than one look has found none.
+
+        One of several servers may lag behind, and not know of it yet.
+        """
+        if self._is_synced and not self._troubles.vanished(self._now):
+            keeping_seconds = self._settings.vanished_seconds
+            self._plan.needs_fresh_discovery = True
+            what = f"not served by the cluster; its objects are kept for {keeping_seconds:g} s"
+            self._lose_contact(Reason.NOT_FOUND, what, said)
+            self._wait(at_most=keeping_seconds / 2)
+            return
         message = self._subject.sentence("not served by the cluster", said)
         self._lose(
             Condition(state=SourceState.GONE, reason=Reason.KIND_NOT_SERVED, message=message)
@@ -411,6 +460,7 @@ class Recovery:
         if self._is_synced:
             self._outbox.add(Purge(reason))
         self._is_synced = False
+        self._doubt = None
         self._plan.start_afresh()
         self._timers.clear(Deadline.PURGE)
 

@@ -163,7 +163,7 @@ class Reflector(Following):
         if self._doing is Doing.WATCH and self._is_open:
             self._outbox.add(Count("watch_ended", "old_version"))
             self._close()
-            self._plan.suspects_rewind = True
+            self._plan.is_unsure = True
             self._proceed()
         return self._leave()
 
@@ -230,11 +230,14 @@ class Reflector(Following):
         if self._doing is Doing.TRY_WATCH:
             self._outbox.add(CloseStream())
             self._tried(is_allowed=True)
+        elif self._doing is Doing.WATCH and self._plan.was_away:
+            self._ask_where()
         elif self._doing in (Doing.INITIAL_WATCH, Doing.WATCH):
             self._is_open = True
             self._has_events = False
             self._early_since = None
             self._opened_at = self._heard_at = now
+            self._troubles.opened()
             self._answered()
             if self._doing is Doing.INITIAL_WATCH:
                 self._timers.set(Deadline.INITIAL, now + self._settings.initial_idle_seconds)

@@ -41,6 +41,8 @@ class ReflectorSettings(msgspec.Struct, frozen=True, kw_only=True):
     forbidden_grace_seconds: float = 60.0
     # FORBIDDEN and GONE end so soon after their cause, jitter included.
     probe_seconds: float = 15.0
+    # Several API servers do not learn of a kind at the same time.
+    vanished_seconds: float = 10.0
     unauthenticated_seconds: float = 60.0
     bad_request_seconds: float = 300.0
     # A server whose storage was set back accepts a watch from the future and stays silent.

@@ -7,6 +7,8 @@ It applies what the informer reads and says what changed, by these rules:
 - the same uid at the same resourceVersion is no change;
 - a first sync and a relist are collected beside the live objects and swapped in at once, as a
   difference; nothing else ever empties a source but `purge`;
+- a relist from before what was read so far means that the storage of the cluster was set back:
+  nothing that was proven by its former future counts any more;
 - where the API server selects, its DELETED does not prove a deletion: such an object stays until
   `resolve` says what became of it.
 
@@ -84,12 +86,17 @@ class Source(SourceScope):
         self.is_retiring = False
         self.is_synced = False
         self.going_back_count = 0
+        #: Whether the storage of its cluster was set back: who comes from before was told another
+        #: past.
+        self.was_set_back = False
         self._upstream = UpstreamVersions()
         # Values at index paths that were left out, since their objects had too many.
         self.unindexed_count = 0
         self._fields = FieldReader(spec.indexes, most_index_values) if spec.indexes else None
         self._live = Holding()
         self._staged: Holding | None = None
+        # Objects of the sync under way that are passed over, unless the storage was set back.
+        self._passed_over: dict[_Key, Item] = {}
         self._doubts: dict[_Key, _Doubt] = {}
         # Objects that are newer here than the stream, which will come to them.
         self._ahead: dict[_Key, Entry] = {}
@@ -290,11 +297,13 @@ class Source(SourceScope):
             self._staged = Holding()
         version = self.version
         for item in items:
-            if not self._keeps(item.namespace, item.name) or item.uid in self._dead:
+            if not self._keeps(item.namespace, item.name):
                 continue
             live = self.table.get(item.namespace, item.name)
-            if live is None and self.floors.hide(item):
+            if item.uid in self._dead or (live is None and self.floors.hide(item)):
+                self._passed_over[item.namespace, item.name] = item
                 continue
+            self._passed_over.pop((item.namespace, item.name), None)
             is_unchanged = (
                 live is not None
                 and live.uid == item.uid
@@ -305,12 +314,14 @@ class Source(SourceScope):
 
     def unstage(self, item: Item) -> None:
         """Take an object out of the sync under way: it was deleted before the sync ended."""
+        self._passed_over.pop((item.namespace, item.name), None)
         if self._staged is not None:
             self._staged.pop(item.namespace, item.name)
 
     def discard(self) -> None:
         """Forget the sync under way."""
         self._staged = None
+        self._passed_over.clear()
 
     def commit(
         self, resource_version: str = "", successors: Sequence[Source] = ()
@@ -322,7 +333,9 @@ class Source(SourceScope):
         now is left to them.
         """
         staged = self._staged or Holding()
-        self._staged = None
+        if compare_versions(resource_version, self.position) is Order.OLDER:
+            self._set_back(staged)
+        self.discard()
         self._end_audit()
         if successors:
             self._leave(staged, successors)
@@ -345,6 +358,18 @@ class Source(SourceScope):
         self._live = staged
         self.is_synced = True
         return effects
+
+    def _set_back(self, staged: Holding) -> None:
+        """Take back what only holds if the stream goes on from where it was: its past is another.
+
+        What was deleted may be there again, under the same uid.
+        """
+        self.was_set_back = True
+        for item in self._passed_over.values():
+            staged.put(self._entry(item))
+        self._ahead.clear()
+        self._dead.clear()
+        self.floors.clear()
 
     def _leave(self, staged: Holding, successors: Sequence[Source]) -> None:
         for entry in list(staged.table):
@@ -383,7 +408,7 @@ class Source(SourceScope):
         """Let go of every object and of what was learned from them, without a word."""
         self._end_audit()
         self._live = Holding()
-        self._staged = None
+        self.discard()
         self._doubts.clear()
         self._ahead.clear()
         self._dead.clear()

@@ -10,12 +10,13 @@ __all__ = ["Troubles"]
 class Troubles:
     """Each method notes one trouble and says whether its limit is reached; then it counts anew."""
 
-    __slots__ = ("_counts", "_internal_since", "_settings", "_undecodable_at")
+    __slots__ = ("_counts", "_settings", "_since", "_undecodable_at")
 
     def __init__(self, settings: ReflectorSettings) -> None:
         self._settings = settings
         self._counts: dict[str, int] = {}
-        self._internal_since: float | None = None
+        # When those began whose limit is a time.
+        self._since: dict[str, float] = {}
         self._undecodable_at = ""
 
     def __repr__(self) -> str:
@@ -42,12 +43,26 @@ class Troubles:
 
     def internal_error(self, now: float) -> bool:
         """Note an internal error of the server; the limit is a time since the first of them."""
-        if self._internal_since is None:
-            self._internal_since = now
-        if now - self._internal_since < self._settings.internal_error_seconds:
-            return False
-        self._internal_since = None
-        return True
+        is_reached = self._lasts("internal_error", now, self._settings.internal_error_seconds)
+        if is_reached:
+            del self._since["internal_error"]
+        return is_reached
+
+    def vanished(self, now: float) -> bool:
+        """Note a look that found no such kind; the limit is a time since the first of them."""
+        return self._lasts("vanished", now, self._settings.vanished_seconds)
+
+    def found(self) -> None:
+        """Note that the kind is there."""
+        self._since.pop("vanished", None)
+
+    def put_off(self, now: float) -> bool:
+        """Note that a watch was put off; the limit is a time since the first of them."""
+        return self._lasts("put_off", now, self._settings.first_sync_patience_seconds)
+
+    def opened(self) -> None:
+        """Note that a watch was not put off."""
+        self._since.pop("put_off", None)
 
     def settle(self) -> None:
         """Note that a watch stays open."""
@@ -56,7 +71,10 @@ class Troubles:
     def progress(self) -> None:
         """Note a live event or bookmark: all is well again."""
         self._counts.clear()
-        self._internal_since = None
+        self._since.clear()
+
+    def _lasts(self, trouble: str, now: float, seconds: float) -> bool:
+        return now - self._since.setdefault(trouble, now) >= seconds
 
     def _count(self, trouble: str, limit: int) -> bool:
         count = self._counts.get(trouble, 0) + 1

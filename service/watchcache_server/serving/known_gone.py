@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from watchcache.v1alpha1 import event_pb2
@@ -39,7 +39,7 @@ def known_gone(extension: Extension, wanted: Filter, known: Known) -> Iterator[p
     Groups whose informers have yet to be loaded are left alone.
     """
     for group in known.groups:
-        verdict = _verdict(extension, wanted, group)
+        verdict = _verdict(extension, wanted, group, known.proven)
         if verdict is None:
             continue
         ids = known.take(group, verdict.up_to)
@@ -56,7 +56,9 @@ def known_gone(extension: Extension, wanted: Filter, known: Known) -> Iterator[p
             )
 
 
-def _verdict(extension: Extension, wanted: Filter, group: KnownGroup) -> _Verdict | None:
+def _verdict(
+    extension: Extension, wanted: Filter, group: KnownGroup, proven: Collection[Source]
+) -> _Verdict | None:
     if any(_may_hold(informer.source, group) for informer in extension.retiring):
         # Its objects are on their way to another.
         return None
@@ -74,17 +76,16 @@ def _verdict(extension: Extension, wanted: Filter, group: KnownGroup) -> _Verdic
     unsynced = [informer for informer in in_view if not informer.is_synced]
     if unsynced:
         return _refused(unsynced)
-    versions = [
-        plain_number(informer.source.position)
-        for informer in in_view
-        if _holds_all(informer.source)
-    ]
+    whole = [informer.source for informer in in_view if _holds_all(informer.source)]
+    if whole and all(source in proven for source in whole):
+        return _deleted(None)
+    versions = [plain_number(source.position) for source in whole]
     numbers = [version for version in versions if version is not None]
     # Only what was there at a version that the informer has passed is proven to be gone.
     return _deleted(min(numbers)) if numbers else _UNSELECTED
 
 
-def _deleted(up_to: int) -> _Verdict:
+def _deleted(up_to: int | None) -> _Verdict:
     return _Verdict(event_pb2.EVENT_TYPE_DELETED, event_pb2.LEFT_REASON_UNSPECIFIED, up_to)
 
 

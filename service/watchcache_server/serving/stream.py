@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.registry import ExtensionRegistry
+from watchcache_server.informer.comparison import Scope
 from watchcache_server.informer.cursors import Cursor, Outcome
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.held import Held, Known
@@ -76,6 +77,8 @@ class WatchStream:
         self._cursor = start.cursor
         # What the reader came with, until it has been told all that differs.
         self._held: Held | None = start.known
+        self._proving: asyncio.Future[None] | None = None
+        self._has_proof = False
         self._bookmark_seconds = bookmark_seconds
         self._ends_at = ends_at
         self._writer = writer
@@ -102,6 +105,13 @@ class WatchStream:
         await self._open()
         if self._start.positions is not None:
             await self._recover(self._start.positions)
+        try:
+            await self._say_all()
+        finally:
+            if self._proving is not None:
+                self._proving.cancel()
+
+    async def _say_all(self) -> None:
         while True:
             has_said = await self._say_statuses()
             await self._end_if_over()
@@ -202,13 +212,28 @@ class WatchStream:
         known = self._held
         if not isinstance(known, Known) or self._cursor.walk is not None:
             return False
+        self._has_proof = False
         messages = list(known_gone(self._extension, self._wanted, known))
         if not known.count and self._is_synced:
             self._held = None
             self._has_token = True
+        elif self._is_synced and self._proving is None:
+            self._proving = asyncio.ensure_future(self._prove(known))
         for message in messages:
             await self._say(pb.WatchResponse(known_gone=message))
         return bool(messages)
+
+    async def _prove(self, known: Known) -> None:
+        """Have the informers be as fresh as their API servers: then what is left is gone.
+
+        It is newer than what they hold. Either they are behind what another service has told, or
+        the storage was set back since.
+        """
+        for informer in self._extension.informers_in(self._wanted):
+            if not await informer.freshness.wait(Scope()):
+                known.proven.add(informer.source)
+                self._has_proof = True
+                self._extension.pulse.touch()
 
     async def _recover(self, positions: Mapping[bytes, str]) -> None:
         """Go on where another life of the extension has ended; begin anew if that cannot be."""
@@ -290,7 +315,11 @@ class WatchStream:
 
     def _is_concerned(self) -> bool:
         store = self._extension.store
-        return self._has_news_of_states() or store.concerns(self._wanted, self._cursor.revision)
+        return (
+            self._has_proof
+            or self._has_news_of_states()
+            or store.concerns(self._wanted, self._cursor.revision)
+        )
 
     @property
     def _silence_left(self) -> float:

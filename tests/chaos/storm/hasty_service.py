@@ -36,6 +36,7 @@ _WAITS: dict[str, Any] = {
     "internal_error_seconds": 1.0,
     "relist_spacing_seconds": 0.2,
     "probe_seconds": 0.5,
+    "vanished_seconds": 1.0,
     "unauthenticated_seconds": 0.5,
     "bad_request_seconds": 0.5,
     "rewind_probe_seconds": 10.0,

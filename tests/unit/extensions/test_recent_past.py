@@ -105,6 +105,17 @@ async def test_a_lost_past_is_not_kept(world: World, reader: Reader) -> None:
     assert (await past.since("5")).ends == ()
 
 
+async def test_storage_that_was_set_back_has_another_past(world: World, reader: Reader) -> None:
+    """Who comes from before it knows one that was lost, however its version compares by now."""
+    past = past_of(world, reader, "a")
+    informer = next(iter(world.extension.informers.values()))
+    informer.stage([item("a", uid="uid-a", version="3")])
+    informer.commit(0.0, "4")
+    informer.advance("20")
+    with pytest.raises(PastLostError, match="set back"):
+        await past.since("5")
+
+
 async def test_who_holds_nothing_knows_no_past(world: World, reader: Reader) -> None:
     """There is no version up to which it could be asked for."""
     informer = world.informer()

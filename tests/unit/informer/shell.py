@@ -203,6 +203,13 @@ class Shell:
         assert isinstance(self.request, Discover)
         return self._answer(self.reflector.on_discovered(found, now=self.now, jitter=self.jitter))
 
+    def vanished(self, found: NotServed) -> Shell:
+        """Answer a Discover, and those that follow until this is believed."""
+        self.discovered(found)
+        while self.state is not SourceState.GONE:
+            self.retry().discovered(found)
+        return self
+
     def token(self, problem: TokenProblem | None = None) -> Shell:
         """Answer a RefreshToken, or say that there is no token for another request."""
         assert problem is not None or isinstance(self.request, RefreshToken)
@@ -212,6 +219,12 @@ class Shell:
         """Answer a Watch with 200."""
         assert isinstance(self.request, Watch)
         return self._perform(self.reflector.on_opened(now=self.now, jitter=self.jitter))
+
+    def reopened(self) -> Shell:
+        """Answer a Watch with 200 after an outage: the server is asked first where it is."""
+        self.opened()
+        assert self.request == List(limit=1)
+        return self.listed(self.version).opened()
 
     def events(self, *events: WatchEvent) -> Shell:
         """Let events come in one chunk."""

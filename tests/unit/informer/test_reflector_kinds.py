@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.unit.informer.shell import PODS, Shell, added, error
+from tests.unit.informer.shell import PODS, Shell, added, bookmark, error
 from watchcache_server.informer.effects import Discover, Purge, Watch
 from watchcache_server.informer.inputs import NotServed, Overlapping
 from watchcache_server.model.resources import ServedResource
@@ -28,11 +28,41 @@ def test_not_found_is_confirmed_by_discovery() -> None:
 
 def test_a_kind_that_is_gone_takes_its_objects_along() -> None:
     """Row 65: tombstones for the rest, state gone, slow probe."""
-    shell = reconnecting().answer(404).discovered(NotServed(message="the CRD was deleted"))
+    shell = reconnecting().answer(404).vanished(NotServed(message="the CRD was deleted"))
     assert Purge(LeftReason.KIND_GONE) in shell.effects
     assert shell.store == {}
     assert (shell.state, shell.reason) == (SourceState.GONE, "KIND_NOT_SERVED")
     assert "the CRD was deleted" in shell.message
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.999])
+def test_one_look_that_finds_nothing_drops_nothing(jitter: float) -> None:
+    """1.1: of several API servers one may lag behind, and not know of a new kind yet."""
+    shell = Shell(jitter=jitter).live().pass_time(20.0).eof().answer(404)
+    began = shell.now
+    while shell.now - began < 9.0:
+        shell.discovered(NotServed(message="near names: ponds"))
+        assert (shell.state, shell.reason) == (SourceState.STALE, "NOT_FOUND")
+        assert "its objects are kept for 10 s (near names: ponds)" in shell.message
+        assert shell.store == _STORE
+        assert shell.retry().request == Discover(is_fresh=True)
+    shell.discovered()
+    assert shell.watch.resource_version == "10", "the other server knows it"
+    shell.opened().events(bookmark("12")).pass_time(20.0).eof().answer(404)
+    shell.pass_time(60.0).discovered(NotServed())
+    assert shell.store == _STORE, "what was found in between begins the time anew"
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.999])
+def test_a_kind_that_stays_away_is_gone_in_seconds(jitter: float) -> None:
+    """However long the waits have become."""
+    shell = Shell(jitter=jitter).live()
+    for _ in range(5):
+        shell.failure("refused").retry()
+    began = shell.now
+    shell.answer(404).vanished(NotServed())
+    assert shell.now - began <= 15.0
+    assert shell.store == {}
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.999])
@@ -48,7 +78,7 @@ def test_a_gone_kind_is_looked_for_at_least_every_15_s(jitter: float) -> None:
 
 def test_a_kind_that_comes_back_starts_anew() -> None:
     """1.7: forget the version, rediscover, begin."""
-    shell = reconnecting().answer(404).discovered(NotServed()).retry().discovered()
+    shell = reconnecting().answer(404).vanished(NotServed()).retry().discovered()
     assert shell.watch.send_initial_events
     assert shell.watch.resource_version == ""
     shell.sync(added("z", "2"), version="4")

@@ -404,7 +404,7 @@ def test_objects_of_a_reflector_before_are_stale_until_synced() -> None:
 
 def test_objects_of_a_reflector_before_leave_with_their_kind() -> None:
     """They are under the same rules as any other."""
-    shell = Shell(holds_objects=True).started().discovered(NotServed())
+    shell = Shell(holds_objects=True).started().vanished(NotServed())
     assert Purge(LeftReason.KIND_GONE) in shell.effects
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.items import item, served, source_spec
+from watchcache_server.informer.comparison import Comparison, Listed, Scope
 from watchcache_server.informer.compression import PLAIN
 from watchcache_server.informer.entries import Entry
 from watchcache_server.informer.objects import Delta, Item, Remove, Upsert
@@ -557,6 +558,36 @@ def test_what_a_get_found_gone_does_not_come_back() -> None:
     assert store.revision == revision
     store.apply(source, [Upsert(item("o", uid="uid-new", version="5"))], 3.0)
     assert store.revision == revision + 1
+
+
+def test_storage_that_was_set_back_brings_back_what_was_found_gone() -> None:
+    """Under the same uid: what a GET, a list or another source had proven is of another past."""
+    store = Store(b"epoch-01", max_changes=100, max_history_bytes=1 << 20)
+    source = store.add_source(source_spec(label_selector="keep=yes"))
+    source.stage([item("o", uid="uid-o", version="10"), item("p", uid="uid-p", version="11")])
+    store.commit(source, 1.0, "20")
+    store.note_position(source, "20")
+    store.apply(source, [Remove(item("o", uid="uid-o", version="21"))], 2.0)
+    store.resolve(source, source.unverified[0], 2.0, is_deleted=True)
+    store.note_position(source, "21")
+    Comparison(source, Scope(), "30", [Listed("ns", "p", "uid-p", "11")])
+    source.run_ahead(Entry.of(item("q", uid="uid-q", version="40"), PLAIN, "v1", Texts()))
+    restored = [
+        item("o", uid="uid-o", version="10"),
+        item("p", uid="uid-p", version="11"),
+        item("r", uid="uid-r", version="12"),
+    ]
+    source.stage(restored)
+    store.commit(source, 3.0, "22")
+    assert [name for name, _, _ in held(source)] == ["p", "q"], "it was not set back"
+    source.stage(restored)
+    source.unstage(restored[2])
+    source.stage(restored[2:])
+    store.commit(source, 3.0, "15")
+    store.note_position(source, "15")
+    assert sorted(each.name for each in source.unverified) == ["q"]
+    store.resolve(source, source.unverified[0], 3.0, is_deleted=True)
+    assert [name for name, _, _ in held(source)] == ["o", "p", "r"]
 
 
 def test_not_every_dead_object_is_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,13 +53,14 @@ async def test_what_discovery_finds_is_said(world: World, name: str) -> None:
 
 
 async def test_a_kind_that_vanished_is_confirmed_by_a_fresh_look(world: World) -> None:
-    """A 404 alone proves nothing; discovery does, and the objects have left."""
+    """A 404 alone proves nothing; discovery does in time, and the objects have left."""
     watch = await world.live()
     watch.end()
     world.discovery.resolution = NotServed()
     (await world.api.asked()).refuse(404, "NotFound")
     await world.sink.until(SourceState.GONE)
-    assert world.discovery.asked == [None, 0.0]
+    assert world.discovery.asked[:2] == [None, 0.0]
+    assert len(world.discovery.asked) > 3, "not at once: one of several servers may lag behind"
     assert world.sink.purged == [LeftReason.KIND_GONE]
 
 

@@ -161,6 +161,15 @@ def test_what_was_held_at_a_later_version_is_not_called_gone_yet(world: World) -
     assert said(world, held) == [(DELETED, NO_REASON, ids("b"))]
 
 
+def test_what_an_informer_has_proven_to_be_gone_is_so_at_any_version(world: World) -> None:
+    """It was as fresh as the API server since: the versions are of a storage that was set back."""
+    informer = world.synced("other")
+    held = known("a")
+    held.add(GROUP, object_id("uid-b") + version_id("30"))
+    held.proven.add(informer.source)
+    assert said(world, held) == [(DELETED, NO_REASON, ids("a", "b"))]
+
+
 def test_without_comparable_versions_no_deletion_is_proven(world: World) -> None:
     """So the objects are only out of view."""
     world.synced("other").commit(0.0, "odd")

@@ -14,8 +14,10 @@ from tests.unit.serving.watched import Reader, Watched, change, delete
 from watchcache.v1alpha1 import event_pb2, extension_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Clock
+from watchcache_server.extensions.informer import Informer
 from watchcache_server.informer.held import object_id, version_id
 from watchcache_server.informer.resume import ResumeToken
+from watchcache_server.kubernetes.freshness import Question
 from watchcache_server.model.errors import KnownNotFoundError, ServiceDrainingError
 from watchcache_server.model.states import SourceState
 
@@ -78,6 +80,15 @@ def ids(*names: str) -> list[bytes]:
     return sorted(object_id(f"uid-{name}") for name in names)
 
 
+async def asked_of(informer: Informer) -> Question:
+    """Return what the API server is asked for this informer, once it is."""
+    while not informer.freshness.waiting_count:  # noqa: ASYNC110 - who begins to wait sets no event
+        await asyncio.sleep(0.01)
+    question = informer.freshness.take(1)
+    assert question is not None
+    return question
+
+
 async def test_only_what_differs_is_sent(world: Watched) -> None:
     """What is held as it is stays unsaid; what is gone is named before Synced and its token."""
     informer = world.live("same", "new")
@@ -114,6 +125,35 @@ async def test_who_holds_nothing_is_sent_everything(world: Watched) -> None:
     await reader.until("synced")
     assert reader.kinds == ["started", "source_status", "batch", "synced"]
     assert reader.events == [(ADDED, "a")]
+
+
+async def test_what_is_newer_than_the_informer_is_asked_about(world: Watched) -> None:
+    """The informer is behind, or the storage was set back: only the API server can tell."""
+    informer = world.live("a")
+    reader = await differing(world, {"a": "1", "lost": "900", "made": "901"})
+    await reader.until("synced")
+    question = await asked_of(informer)
+    assert gone(reader) == []
+    change(informer, "made", "902")
+    informer.freshness.confirm(question)
+    await reader.until("known_gone")
+    assert gone(reader) == [(DELETED, ids("lost"))]
+    assert reader.events == [(ADDED, "made")]
+    assert (await reader.until("bookmark", len(reader.of("bookmark")) + 1)).resume_token
+
+
+async def test_what_cannot_be_asked_about_is_not_called_gone(world: Watched) -> None:
+    """The right to list is missing: the position has to get there."""
+    informer = world.live("a")
+    reader = await differing(world, {"a": "1", "lost": "900"})
+    await reader.until("synced")
+    question = await asked_of(informer)
+    informer.freshness.refuse(question, "may not list")
+    await reader.until("bookmark", 2)
+    assert gone(reader) == []
+    informer.advance("900")
+    await reader.until("known_gone")
+    assert gone(reader) == [(DELETED, ids("lost"))]
 
 
 async def test_changes_during_the_difference_are_not_lost(world: Watched) -> None:
