@@ -19,6 +19,7 @@ from typing import Final
 from watchcache_server.clusters.registry import ClusterRegistry
 from watchcache_server.extensions.extension import Clock
 from watchcache_server.extensions.informer import Informer
+from watchcache_server.extensions.namespaces import NamespaceInformer
 from watchcache_server.extensions.recent_past import RecentPast
 from watchcache_server.extensions.training import Trainer
 from watchcache_server.informer.backoff import BackoffSettings
@@ -39,6 +40,8 @@ __all__ = ["InformerHost"]
 
 # Wait before an informer that failed by a fault of ours is started again.
 _RESTART_SECONDS: Final = 5.0
+
+AnyInformer = Informer | NamespaceInformer
 
 
 class InformerHost:
@@ -100,12 +103,12 @@ class InformerHost:
         return self._group is not None
 
     def start(
-        self, informer: Informer, access: ApiAccess, *, service_account: str
+        self, informer: AnyInformer, access: ApiAccess, *, service_account: str
     ) -> asyncio.Task[None]:
         """Start an informer; `service_account` is for messages. Cancel the task to stop it."""
         return self.run(informer, lambda: self._supervise(informer, access, service_account))
 
-    def run(self, informer: Informer, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+    def run(self, informer: AnyInformer, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         """Run some work about an informer as a task of its own."""
         assert self._group is not None, "tasks are started while it is open"
         name = f"{informer.extension.key} {informer.spec.type_name}"
@@ -115,7 +118,9 @@ class InformerHost:
         """Get a dictionary for the source of an informer, in a while."""
         self._trainer.request(informer)
 
-    async def _supervise(self, informer: Informer, access: ApiAccess, service_account: str) -> None:
+    async def _supervise(
+        self, informer: AnyInformer, access: ApiAccess, service_account: str
+    ) -> None:
         while True:
             await self._guarded(
                 informer, lambda: self._runner(informer, access, service_account).run()
@@ -129,7 +134,7 @@ class InformerHost:
             )
             await asyncio.sleep(_RESTART_SECONDS)
 
-    async def _guarded(self, informer: Informer, work: Callable[[], Awaitable[None]]) -> None:
+    async def _guarded(self, informer: AnyInformer, work: Callable[[], Awaitable[None]]) -> None:
         """Do work about an informer; a fault of ours is reported, and ends nothing else."""
         try:
             await work()
@@ -141,19 +146,18 @@ class InformerHost:
                 raise asyncio.CancelledError from error
 
     def _runner(
-        self, informer: Informer, access: ApiAccess, service_account: str
+        self, informer: AnyInformer, access: ApiAccess, service_account: str
     ) -> InformerRunner:
         cluster = informer.spec.cluster
         limit = self._settings.max_concurrent_syncs
-        informer.past = RecentPast(
-            informer,
-            PastReader(
+        if isinstance(informer, Informer):
+            reader = PastReader(
                 access,
                 max_event_bytes=self._settings.max_event_bytes,
                 limits=self._verification,
                 clock=self._clock.now,
-            ),
-        )
+            )
+            informer.past = RecentPast(informer, reader)
         return InformerRunner(
             spec=informer.spec,
             tenant=str(informer.extension.key),
