@@ -58,9 +58,10 @@ class NamespaceInformer(Observed):
 
     def crowded(self, why: str) -> None:
         """Say why not all that match are watched; empty when they are."""
-        self._crowding = why
-        if self._told is not None:
-            self._publish(self._told)
+        if why != self._crowding:
+            self._crowding = why
+            if self._told is not None:
+                self._publish(self._told)
 
     # What the informer reads
 

@@ -26,6 +26,7 @@ from watchcache_server.informer.comparison import Scope
 from watchcache_server.informer.entries import Entry
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.source import Source
+from watchcache_server.informer.source_scope import SourceScope
 from watchcache_server.informer.store import Found, Position
 from watchcache_server.model.errors import (
     ExtensionNotFoundError,
@@ -232,7 +233,7 @@ def _missing(
             selectors = " or ".join(sorted({each.choice.namespaces.selector for each in chosen}))
             told = f"its namespace does not match {selectors}, by which the spec chooses them"
             return NotSyncedError(what, told, is_transient=False)
-        every = extension.store.sources(Filter())
+        every = _watched(extension)
         hint = elsewhere(every, cluster, key.group, key.resource, key.namespace)
         if not hint:
             hint = f"add it to the spec; {instead_of(every, [(key.group, key.resource)])}"
@@ -243,6 +244,11 @@ def _missing(
     if all(source.is_synced for source in holders):
         return ObjectNotFoundError(f"{what}: there is none that matches the selectors of the spec")
     return not_synced(what, next(each for each in informers if not each.is_synced))
+
+
+def _watched(extension: Extension) -> list[SourceScope]:
+    chosen = [each.source for each in extension.chosen.values()]
+    return [*extension.store.sources(Filter()), *chosen]
 
 
 def _possible_holders(
@@ -297,8 +303,8 @@ def _require_synced(extension: Extension, sources: list[Source], wanted: Filter)
         return
     if chosen:
         raise not_synced(what, chosen[0].informer)
-    if wanted != Filter() or extension.informers:
-        hint = instead_of(extension.store.sources(Filter()), wanted.resources)
+    if wanted != Filter() or extension.told():
+        hint = instead_of(_watched(extension), wanted.resources)
         raise NotSyncedError(
             what,
             f"nothing that the filter lets through is watched; {hint}",
