@@ -151,3 +151,46 @@ async def test_changing_sets_lose_double_and_disorder_nothing(
         expected = golden if history.label_selector else everything
         history.finish(expected, deleted_uids=deleted)
         assert ends_of(history, spaces.gone) <= {(Kind.DELETED, "")}
+
+
+@pytest.mark.timeout(120)
+async def test_a_set_that_changes_while_the_service_is_away(
+    api: Api,
+    namespace: str,
+    account: str,
+    far_service: ServiceProcess,
+    downstream: Proxy,
+    recorder: Recorder,
+    chance: random.Random,
+) -> None:
+    """A mirror is told what joined and what is gone, and loads nothing again."""
+    await grant_everywhere(api, namespace, account, "namespaces", "configmaps")
+    spaces = Spaces(api, chance)
+    names = [await spaces.create() for _ in range(3)]
+    worlds = [World(api, each, chance.randrange(1 << 32)) for each in names]
+    for world in worlds:
+        await world.change(60)
+    async with watchcache.connect(downstream.address, timeout="30s") as wc:
+        ext = await wc.register(
+            f"{namespace}/shop",
+            service_account=account,
+            watch=[Resource("configmaps", namespace_selector=spaces.selector)],
+            wait="20s",
+        )
+        async with ext.mirror(bookmark_interval="1s", backoff=_BACKOFF) as mirror:
+            everything = await worlds[0].content()
+            for world in worlds[1:]:
+                everything |= await world.content()
+            await eventually(holds(lambda: held_by(mirror), everything), "the mirror holds all")
+            await asyncio.to_thread(far_service.kill)
+            await spaces.label(names[0], is_labelled=False)
+            await worlds[1].change(30)
+            joined = World(api, await spaces.create(), chance.randrange(1 << 32))
+            await joined.change(60)
+            await asyncio.to_thread(far_service.start)
+            everything = await worlds[1].content() | await worlds[2].content()
+            everything |= await joined.content()
+            await eventually(holds(lambda: held_by(mirror), everything), "the mirror holds all")
+    (history,) = recorder.histories
+    history.finish(everything, deleted_uids=worlds[1].deleted_uids)
+    assert history.checker.reset_count == 0

@@ -116,6 +116,41 @@ async def test_namespaces_come_and_go(
     await stream.aclose()
 
 
+async def test_a_token_leads_over_a_set_that_has_changed(
+    api: Api, namespace: str, account: str, tier: Tier, wc: watchcache.Connection
+) -> None:
+    """Who was away is told what joined, what left and what was deleted, and nothing else."""
+    await grant_everywhere(api, namespace, account, "namespaces", "configmaps")
+    leaves, dies = await tier.create(a="1"), await tier.create(b="1")
+    await tier.create(stays="1")
+    ext = await wc.register(
+        f"{namespace}/shop",
+        service_account=account,
+        watch=[Resource("configmaps", namespace_selector=tier.selector)],
+        wait="20s",
+    )
+    stream = ext.watch()
+    await until(stream, watchcache.Synced)
+    await stream.aclose()
+    joins = await tier.create(c="1")
+    await tier.label(leaves, is_labelled=False)
+    await tier.delete(dies)
+
+    def has_followed(status: watchcache.ExtensionStatus) -> bool:
+        watched = _namespaces(status)
+        return joins in watched and not {leaves, dies} & watched
+
+    await _until_status(ext, has_followed)
+    again = ext.watch(resume_token=stream.resume_token)
+    events = await next_events(again, 3)
+    assert {_told(event) for event in events} == {
+        (EventType.ADDED, f"{joins}/c", None),
+        (EventType.LEFT, f"{leaves}/a", LeftReason.SCOPE),
+        (EventType.DELETED, f"{dies}/b", None),
+    }
+    await again.aclose()
+
+
 async def test_an_empty_set_is_live_and_holds_nothing(
     api: Api, namespace: str, account: str, tier: Tier, wc: watchcache.Connection
 ) -> None:

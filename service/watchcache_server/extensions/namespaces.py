@@ -63,6 +63,12 @@ class NamespaceInformer(Observed):
             if self._told is not None:
                 self._publish(self._told)
 
+    def stop(self) -> None:
+        """Take that the extension no longer asks for it."""
+        self.is_stopped = True
+        self.freshness.release()
+        super().set_state(SourceState.STOPPED, "STOPPED", "the extension no longer asks for it")
+
     # What the informer reads
 
     def unverified(self) -> list[Unverified]:

@@ -173,9 +173,8 @@ class RunningInformers:
 
     def _stop_set(self, namespaces: NamespaceSet) -> None:
         known = self._sets.pop(namespaces)
-        known.is_stopped = True
-        known.freshness.release()
         self._tasks.pop(known).cancel()
+        known.stop()
 
     def _access(self, cluster: str) -> tuple[ApiAccess, str]:
         account, namespace = self._extension.spec.service_account, self._extension.key.namespace
