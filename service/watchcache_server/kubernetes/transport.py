@@ -27,6 +27,7 @@ import aiohttp
 import yarl
 
 from watchcache_server.kubernetes.buffering import share_buffer
+from watchcache_server.kubernetes.connector import Connector
 from watchcache_server.kubernetes.errors import (
     NotHttpError,
     RedirectRefusedError,
@@ -198,7 +199,7 @@ class Transport:
             )
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
+                connector=Connector(
                     limit=0,
                     keepalive_timeout=self._limits.keepalive_seconds,
                 ),
