@@ -25,8 +25,12 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 
 # How many faults `make chaos` makes; SEED=... draws the same ones again.
 FAULTS ?= 1000
+# How many examples each fuzzer of `make fuzz` tries, how long `make soak` takes, and where it draws its plot.
+EXAMPLES ?= 5000
+SECONDS ?= 3600
+PLOT ?= docs/images/soak.svg
 
-.PHONY: help setup demo run test chaos lint types proto bench controlplane lock clean
+.PHONY: help setup demo run test chaos fuzz soak lint types proto bench controlplane lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +62,12 @@ test: setup ## run every test and check the coverage of each file; ARGS=... is p
 
 chaos: setup controlplane ## let FAULTS=1000 faults rage over a real control plane and its writers; SEED=... repeats a run
 	@$(BIN)/python -m tests.chaos.storm --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+fuzz: setup ## send EXAMPLES=5000 odd messages, files and streams to each reader of such
+	FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/fuzz -n 2 -ra $(ARGS)
+
+soak: setup controlplane ## put a mixed load of days within SECONDS=3600 on the service; writes docs/images/soak.svg
+	@$(BIN)/python -m tests.chaos.soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) --plot $(PLOT) $(ARGS)
 
 lint: setup $(PROTO_STAMP) ## check style, imports, the contract, generated code and locks
 	$(BIN)/ruff check

@@ -244,10 +244,12 @@ class HistoryChecker:
             self._note(Rule.OPENING, "Started came within a stream")
         self._is_open = True
         self._is_synced = self._is_draining = False
+        is_another = record.extension_uid != self._extension_uid
         self._extension_uid = record.extension_uid
         self._is_restarted = record.is_resumed and record.extension_uid != self._token_uid
         self._is_differing = record.is_difference
-        if self._is_restarted:
+        if self._is_restarted or is_another:
+            # Each life of an extension counts for itself.
             self._state.revisions.clear()
             self._state.last_revision = 0
         if record.is_difference:

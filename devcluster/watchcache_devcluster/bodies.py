@@ -47,7 +47,7 @@ def _decode(data: bytes, media_type: str, prefix: str) -> Any:
         if media_type == _PROTOBUF:
             return decode_object(data)
         if media_type == "application/yaml":
-            return yaml.safe_load(data)
+            return _yaml(data)
         return msgspec.json.decode(data)
     except ProtobufError as error:
         raise bad_request(f"{prefix}{error}") from error
@@ -55,6 +55,14 @@ def _decode(data: bytes, media_type: str, prefix: str) -> Any:
         raise bad_request(
             f"{prefix}couldn't get version/kind; json parse error: {error}"
         ) from error
+
+
+def _yaml(data: bytes) -> Any:
+    try:
+        return yaml.safe_load(data)
+    except (RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
+        # What its constructors of tagged scalars raise, such as that of !!timestamp x.
+        raise yaml.YAMLError(str(error)) from error
 
 
 def read_patch(data: bytes, media_type: str) -> Any:
@@ -67,7 +75,7 @@ def read_patch(data: bytes, media_type: str) -> Any:
         raise errors.unsupported_media_type(PATCH_TYPES)
     try:
         if media_type == APPLY_PATCH and not data.lstrip().startswith(b"{"):
-            return yaml.safe_load(data)
+            return _yaml(data)
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise bad_request(f"error decoding patch: {error}") from error

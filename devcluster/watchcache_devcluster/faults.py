@@ -17,8 +17,8 @@ from watchcache_devcluster.requests import RequestInfo
 
 __all__ = ["Fault", "FaultKind", "FaultSet", "Stream"]
 
-FaultKind = Literal["reset", "half-open", "cut", "end", "error", "gone", "status", "delay"]
-_STREAM_KINDS = frozenset({"reset", "half-open", "cut", "end", "error", "gone"})
+FaultKind = Literal["reset", "half-open", "cut", "lose", "end", "error", "gone", "status", "delay"]
+_STREAM_KINDS = frozenset({"reset", "half-open", "cut", "lose", "end", "error", "gone"})
 _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -40,8 +40,9 @@ class Fault:
 
     reset: the connection is reset. half-open: nothing is sent any more, the socket stays open.
     cut: the connection ends in the middle of an event or body (`clean`: without a transport error).
-    end: the watch ends as at its deadline. error: an in-stream ERROR event. gone: 410, which is
-    in-stream for watches. status: an HTTP error at the start of a request. delay: a pause there.
+    lose: a change is not sent, and nothing tells of it. end: the watch ends as at its deadline.
+    error: an in-stream ERROR event. gone: 410, which is in-stream for watches. status: an HTTP
+    error at the start of a request. delay: a pause there.
     """
 
     kind: FaultKind
@@ -84,7 +85,7 @@ class Fault:
 
     def matches(self, info: RequestInfo) -> bool:
         """Say whether a request is one of those that this fault is for."""
-        if self.kind in {"error", "end"} and info.verb != "watch":
+        if self.kind in {"error", "end", "lose"} and info.verb != "watch":
             return False
         group_resource = f"{info.resource}.{info.group}" if info.group else info.resource
         return (

@@ -17,6 +17,8 @@ from watchcache_devcluster.watches import Watch, error_line
 
 __all__ = ["Severed", "WatchResponse"]
 
+_BOOKMARK = b'{"type":"BOOKMARK"'
+
 
 class Severed(Exception):  # noqa: N818 - it is no error: a fault did what it was told to
     """The connection was ended by a fault; there is nobody left to answer."""
@@ -37,16 +39,27 @@ class WatchResponse:
         self._watch = watch
         self._request = request
         self._reset = reset
-        self._pending = [(fault, fault.after_events) for fault in faults]
+        self._pending: list[tuple[Fault, int]] = []
+        # After so many events one is lost.
+        self._losses: list[int] = []
         self._written = 0
+        for fault in faults:
+            self._add(fault)
         self._response = web.StreamResponse(
             headers={"Cache-Control": "no-cache, private", "Content-Type": "application/json"}
         )
 
     def strike(self, fault: Fault) -> None:
         """Let a fault happen as soon as the stream can (see `faults.Stream`)."""
-        self._pending.append((fault, self._written + fault.after_events))
+        self._add(fault)
         self._watch.waker.set()
+
+    def _add(self, fault: Fault) -> None:
+        count = self._written + fault.after_events
+        if fault.kind == "lose":
+            self._losses.append(count)
+        else:
+            self._pending.append((fault, count))
 
     async def run(self) -> web.StreamResponse:
         """Stream until the watch ends, the client leaves or a fault ends it."""
@@ -70,7 +83,7 @@ class WatchResponse:
 
     async def _write(self, lines: list[bytes]) -> None:
         """Write lines, up to where a pending fault wants to happen."""
-        if not self._pending:
+        if not (self._pending or self._losses):
             self._written += len(lines)
             if lines:
                 await self._response.write(b"".join(lines))
@@ -81,8 +94,18 @@ class WatchResponse:
                     await self._cut(line, fault)
             if self._due() and await self._suffer():
                 raise Severed
+            if self._loses(line):
+                continue
             await self._response.write(line)
             self._written += 1
+
+    def _loses(self, line: bytes) -> bool:
+        """Say whether a line is one that is never sent; a bookmark always is."""
+        due = next((count for count in self._losses if count <= self._written), None)
+        if due is None or line.startswith(_BOOKMARK):
+            return False
+        self._losses.remove(due)
+        return True
 
     async def _suffer(self) -> bool:
         """Carry out the faults that are due; say whether the response is complete."""

@@ -174,6 +174,13 @@ class Settings:
     verification_seconds: float = _setting(
         5, "Longest wait for each of these answers; there are three attempts.", low=0.1, high=60
     )
+    consistency_check_seconds: float = _setting(
+        900,
+        "How often an informer is compared with its API server, give or take a quarter; one whose "
+        "comparison costs the API server much, a quarter as often. 0 for never.",
+        low=0,
+        high=86400,
+    )
     max_event_bytes: int = _setting(
         64 * 1024 * 1024, "Largest single object or event read.", low=1024 * 1024
     )

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -58,6 +59,8 @@ class Proxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server
         self.port = 0
+        #: Bytes passed on to whoever connected, and to the target.
+        self.bytes_back = self.bytes_there = 0
 
     @property
     def address(self) -> str:
@@ -132,20 +135,30 @@ class Proxy:
             line.reset()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(_pump(reader, there_writer, line.flowing))
-                group.create_task(_pump(there_reader, writer, line.flowing))
+                group.create_task(_pump(reader, there_writer, line.flowing, self._count_there))
+                group.create_task(_pump(there_reader, writer, line.flowing, self._count_back))
         finally:
             self._lines.discard(line)
             await line.close()
 
+    def _count_there(self, count: int) -> None:
+        self.bytes_there += count
+
+    def _count_back(self, count: int) -> None:
+        self.bytes_back += count
+
 
 async def _pump(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flowing: asyncio.Event
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    flowing: asyncio.Event,
+    count: Callable[[int], None],
 ) -> None:
     try:
         while chunk := await reader.read(_CHUNK_BYTES):
             await flowing.wait()
             writer.write(chunk)
+            count(len(chunk))
             await writer.drain()
         writer.write_eof()
     except (OSError, RuntimeError):

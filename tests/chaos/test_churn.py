@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from tests.contract.api import Api, Endpoint, eventually
 from tests.e2e.acting import configmap, grant
 from tests.e2e.hearing import Hearing, running_here
 from tests.e2e.service import ServiceProcess
+from tests.process_figures import memory_of, sockets_of
 
 _OBJECTS = 20
 _ROUNDS = 500
@@ -23,23 +23,6 @@ _ROUNDS = 500
 _WARM_UP = 300
 _WINDOW = 100
 _GROWTH_BYTES_A_ROUND = 10 * 1024
-
-
-def sockets_of(pid: int) -> int:
-    """Count the open sockets of a process."""
-    count = 0
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            count += str(link.readlink()).startswith("socket:")
-        except FileNotFoundError:
-            continue
-    return count
-
-
-def memory_of(pid: int) -> int:
-    """Return the resident memory of a process in bytes."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 async def series_of(service: ServiceProcess) -> set[str]:

@@ -20,7 +20,16 @@ from tests.histories import (
     snapshot,
 )
 from tests.history_checker import HistoryChecker, Rule
-from tests.history_records import Bookmark, Disconnected, Draining, Key, Record, Reset, Synced
+from tests.history_records import (
+    Bookmark,
+    Disconnected,
+    Draining,
+    Key,
+    Record,
+    Reset,
+    Started,
+    Synced,
+)
 
 
 def rules(records: Iterable[Record]) -> list[Rule]:
@@ -133,6 +142,17 @@ HELD = change("ADDED", 1)
             id="a source that is loaded late",
         ),
         pytest.param(
+            [
+                *snapshot(HELD),
+                batch(change("MODIFIED", 9, version="2")),
+                Disconnected(),
+                Started(is_resumed=False, is_difference=True, extension_uid="another"),
+                Synced(),
+                batch(change("MODIFIED", 3, version="3")),
+            ],
+            id="the difference to another life, which counts for itself",
+        ),
+        pytest.param(
             [*snapshot(HELD), batch(change("MODIFIED", 2, version="opaque"))],
             id="versions without order",
         ),
@@ -164,6 +184,18 @@ BAD = [
         id="resumed from within a reset",
     ),
     pytest.param([SNAPSHOT, Synced(), Synced()], Rule.SNAPSHOT, id="synced twice"),
+    pytest.param(
+        [
+            *snapshot(HELD),
+            batch(change("MODIFIED", 9, version="2")),
+            Disconnected(),
+            Started(is_resumed=False, is_difference=True),
+            Synced(),
+            batch(change("MODIFIED", 3, version="3")),
+        ],
+        Rule.REVISIONS,
+        id="back among the revisions after a difference",
+    ),
     pytest.param(
         [*snapshot(), Disconnected(), RESUMED, Synced(), Synced()],
         Rule.SNAPSHOT,

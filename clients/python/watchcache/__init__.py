@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from watchcache.objects import Freshness, Item
     from watchcache.spec import Resource
     from watchcache.states import (
+        ConsistencyOutcome,
         EventType,
         ExtensionState,
         LeftReason,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from watchcache.status import (
         AccessRule,
         Cluster,
+        ConsistencyCheck,
         Credential,
         ExtensionRemoved,
         ExtensionsSynced,
@@ -103,11 +105,12 @@ _MODULES = {
     "objects": "Freshness Item",
     "spec": "Resource",
     "states": (
-        "EventType ExtensionState LeftReason Projection RegisterOutcome ResetReason SourceState "
-        "StartMode View"
+        "ConsistencyOutcome EventType ExtensionState LeftReason Projection RegisterOutcome "
+        "ResetReason SourceState StartMode View"
     ),
     "status": (
-        "AccessRule Cluster Credential ExtensionRemoved ExtensionStatus ExtensionsSynced Source"
+        "AccessRule Cluster ConsistencyCheck Credential ExtensionRemoved ExtensionStatus "
+        "ExtensionsSynced Source"
     ),
     "store": "Change Version",
     "watch": "Watch",
@@ -127,6 +130,8 @@ __all__ = [
     "Cluster",
     "Connection",
     "ConnectionSettingsError",
+    "ConsistencyCheck",
+    "ConsistencyOutcome",
     "Credential",
     "DeadlineExceededError",
     "DeregisteredError",

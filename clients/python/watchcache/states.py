@@ -15,6 +15,7 @@ from watchcache.v1alpha1 import event_pb2, extension_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
 
 __all__ = [
+    "CONSISTENCY_OUTCOMES",
     "EVENT_TYPES",
     "EXTENSION_STATES",
     "LEFT_REASONS",
@@ -23,6 +24,7 @@ __all__ = [
     "RESET_REASONS",
     "SOURCE_STATES",
     "START_MODES",
+    "ConsistencyOutcome",
     "EventType",
     "ExtensionState",
     "LeftReason",
@@ -69,6 +71,16 @@ class ExtensionState(_Word):
     SYNCING = "SYNCING"
     LIVE = "LIVE"
     DEGRADED = "DEGRADED"
+    FAILED = "FAILED"
+    UNKNOWN = "UNKNOWN"
+
+
+class ConsistencyOutcome(_Word):
+    """What came of comparing an informer with its API server."""
+
+    CONSISTENT = "CONSISTENT"
+    MISMATCH = "MISMATCH"
+    UNCLEAR = "UNCLEAR"
     FAILED = "FAILED"
     UNKNOWN = "UNKNOWN"
 
@@ -156,6 +168,9 @@ class WordTable(dict[int, _W]):
 SOURCE_STATES = WordTable(SourceState, extension_pb2.SourceState.items(), "SOURCE_STATE_")
 EXTENSION_STATES = WordTable(
     ExtensionState, extension_pb2.ExtensionState.items(), "EXTENSION_STATE_"
+)
+CONSISTENCY_OUTCOMES = WordTable(
+    ConsistencyOutcome, extension_pb2.ConsistencyOutcome.items(), "CONSISTENCY_OUTCOME_"
 )
 PROJECTIONS = WordTable(Projection, extension_pb2.Projection.items(), "PROJECTION_")
 EVENT_TYPES = WordTable(EventType, event_pb2.EventType.items(), "EVENT_TYPE_")

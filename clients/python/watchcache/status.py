@@ -10,9 +10,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from watchcache.keys import resource_name
 from watchcache.states import (
+    CONSISTENCY_OUTCOMES,
     EXTENSION_STATES,
     PROJECTIONS,
     SOURCE_STATES,
+    ConsistencyOutcome,
     ExtensionState,
     Projection,
     SourceState,
@@ -22,6 +24,7 @@ from watchcache.v1alpha1 import extension_pb2
 __all__ = [
     "AccessRule",
     "Cluster",
+    "ConsistencyCheck",
     "Credential",
     "ExtensionRemoved",
     "ExtensionStatus",
@@ -51,6 +54,32 @@ class AccessRule:
             message.resource,
             message.namespace,
             message.cluster,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConsistencyCheck:
+    """What comparing an informer with its API server has found.
+
+    `message` is a sentence for people, empty when there is nothing to say. `mismatch_count` is how
+    many comparisons have found a difference, and `mismatch_time` when the last one did.
+    """
+
+    check_time: datetime | None
+    outcome: ConsistencyOutcome
+    message: str
+    mismatch_count: int
+    mismatch_time: datetime | None
+
+    @classmethod
+    def from_message(cls, message: extension_pb2.ConsistencyCheck) -> ConsistencyCheck:
+        """Read one from the wire."""
+        return cls(
+            _time(message, "check_time"),
+            CONSISTENCY_OUTCOMES[message.outcome],
+            message.message,
+            message.mismatch_count,
+            _time(message, "mismatch_time"),
         )
 
 
@@ -87,6 +116,7 @@ class Source:
     index_paths: tuple[str, ...] = ()
     namespace_selector: str = ""
     namespace_count: int = 0
+    consistency_check: ConsistencyCheck | None = None
 
     @property
     def is_live(self) -> bool:
@@ -146,6 +176,9 @@ class Source:
             index_paths=tuple(message.index_paths),
             namespace_selector=message.namespace_selector,
             namespace_count=message.namespace_count,
+            consistency_check=ConsistencyCheck.from_message(message.consistency_check)
+            if message.HasField("consistency_check")
+            else None,
         )
 
 
@@ -271,6 +304,7 @@ _Timed = (
     | extension_pb2.CredentialStatus
     | extension_pb2.Extension
     | extension_pb2.Cluster
+    | extension_pb2.ConsistencyCheck
 )
 
 

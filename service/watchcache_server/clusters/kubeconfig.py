@@ -29,6 +29,12 @@ from watchcache_server.clusters.errors import (
 __all__ = ["ContextConfig", "read_context"]
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
+# Besides its own errors the parser raises what its constructors of tagged scalars (!!bool x,
+# !!timestamp x, !!float "") do.
+_UNREADABLE: Final = (
+    *(yaml.YAMLError, RecursionError, ValueError),
+    *(LookupError, AttributeError, TypeError),
+)
 
 _CLUSTER_FIELDS: Final = frozenset(
     {
@@ -146,7 +152,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         raise KubeconfigUnreadableError(path, f"it is larger than {_MAX_BYTES} bytes")
     try:
         config = yaml.safe_load(content)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except _UNREADABLE as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}" if mark is not None else "the file"
         raise KubeconfigMalformedError(path, line, "is not YAML") from error
@@ -240,8 +246,19 @@ def _check_cluster(config: ContextConfig) -> None:
         )
     config.data(cluster, "certificate-authority-data")
     _check_server(config, where)
-    proxy = cluster.get("proxy-url")
-    if proxy and urlsplit(proxy).scheme not in ("http", "https"):
+    _check_proxy(config)
+
+
+def _check_proxy(config: ContextConfig) -> None:
+    path, proxy = config.path, config.cluster.get("proxy-url") or ""
+    try:
+        parts = urlsplit(proxy)
+        _ = parts.port
+    except ValueError as error:
+        where = f"proxy-url of the cluster of context {config.context}"
+        rule = "must be a URL such as http://proxy:3128"
+        raise KubeconfigMalformedError(path, where, rule) from error
+    if proxy and parts.scheme not in ("http", "https"):
         raise KubeconfigFieldRefusedError(
             path,
             config.context,

@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from watchcache_server.clusters.registry import ClusterRegistry
+from watchcache_server.extensions.checks import CheckEntry, Checks
 from watchcache_server.extensions.extension import Clock
 from watchcache_server.extensions.informer import Informer
 from watchcache_server.extensions.namespaces import NamespaceInformer
@@ -65,6 +66,12 @@ class InformerHost:
         self._renewals = Renewals(self._turns.values, give_back)
         self._memory = ListMemory(clock.now)
         self._trainer = Trainer(self._guarded)
+        self._checks = Checks(
+            seconds=settings.consistency_check_seconds,
+            clock=clock.now,
+            jitter=jitter,
+            guarded=self._guarded,
+        )
         self._group: asyncio.TaskGroup | None = None
         self._reflector_settings = ReflectorSettings(
             watch_seconds=settings.watch_timeout_seconds,
@@ -89,7 +96,8 @@ class InformerHost:
         """Be ready to run tasks; they end with the context."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            helpers = [group.create_task(each.run()) for each in (self._trainer, self._renewals)]
+            tasks = (self._trainer, self._renewals, self._checks)
+            helpers = [group.create_task(each.run()) for each in tasks]
             try:
                 yield
             finally:
@@ -121,18 +129,29 @@ class InformerHost:
     async def _supervise(
         self, informer: AnyInformer, access: ApiAccess, service_account: str
     ) -> None:
-        while True:
-            await self._guarded(
-                informer, lambda: self._runner(informer, access, service_account).run()
-            )
-            informer.discard()
-            informer.set_state(
-                SourceState.STALE if informer.is_synced else SourceState.UNREACHABLE,
-                "INTERNAL",
-                "the informer failed by a fault of the service, which is logged; it starts again",
-                next_attempt_seconds=_RESTART_SECONDS,
-            )
-            await asyncio.sleep(_RESTART_SECONDS)
+        entry = None
+        if isinstance(informer, Informer):
+            entry = self._checks.add(informer, access)
+        try:
+            while True:
+                await self._guarded(
+                    informer,
+                    lambda: self._runner(informer, access, service_account, entry).run(),
+                )
+                if entry is not None:
+                    entry.runner = None
+                informer.discard()
+                informer.set_state(
+                    SourceState.STALE if informer.is_synced else SourceState.UNREACHABLE,
+                    "INTERNAL",
+                    "the informer failed by a fault of the service, which is logged; "
+                    "it starts again",
+                    next_attempt_seconds=_RESTART_SECONDS,
+                )
+                await asyncio.sleep(_RESTART_SECONDS)
+        finally:
+            if entry is not None:
+                self._checks.discard(entry)
 
     async def _guarded(self, informer: AnyInformer, work: Callable[[], Awaitable[None]]) -> None:
         """Do work about an informer; a fault of ours is reported, and ends nothing else."""
@@ -146,7 +165,11 @@ class InformerHost:
                 raise asyncio.CancelledError from error
 
     def _runner(
-        self, informer: AnyInformer, access: ApiAccess, service_account: str
+        self,
+        informer: AnyInformer,
+        access: ApiAccess,
+        service_account: str,
+        entry: CheckEntry | None,
     ) -> InformerRunner:
         cluster = informer.spec.cluster
         limit = self._settings.max_concurrent_syncs
@@ -158,7 +181,7 @@ class InformerHost:
                 clock=self._clock.now,
             )
             informer.past = RecentPast(informer, reader)
-        return InformerRunner(
+        runner = InformerRunner(
             spec=informer.spec,
             tenant=str(informer.extension.key),
             service_account=service_account,
@@ -174,3 +197,6 @@ class InformerHost:
             clock=self._clock.now,
             jitter=self._jitter,
         )
+        if entry is not None:
+            entry.runner = runner
+        return runner

@@ -6,9 +6,23 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from watchcache_server.model.states import ExtensionState, SourceState
+from watchcache_server.model.states import CheckOutcome, ExtensionState, SourceState
 
-__all__ = ["SourceStatus", "extension_state"]
+__all__ = ["CheckStatus", "SourceStatus", "extension_state"]
+
+
+@dataclass(slots=True, kw_only=True)
+class CheckStatus:
+    """What the last comparison with the API server has found, and how often it found a difference.
+
+    Times are seconds since 1970. `message` is for people, empty when the two agree.
+    """
+
+    time: float
+    outcome: CheckOutcome
+    message: str = ""
+    mismatch_count: int = 0
+    mismatch_time: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -17,6 +31,7 @@ class SourceStatus:
 
     `version` is the extension's count of status changes when this one changed last; contact alone
     does not count as a change. `missing_verbs` is what a ServiceAccount lacks while FORBIDDEN.
+    `check` is None before the first comparison with the API server.
     """
 
     state: SourceState = SourceState.PENDING
@@ -27,6 +42,7 @@ class SourceStatus:
     next_attempt_time: float | None = None
     missing_verbs: tuple[str, ...] = ()
     sync_seconds: float | None = None
+    check: CheckStatus | None = None
     version: int = 0
 
 

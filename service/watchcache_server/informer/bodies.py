@@ -43,15 +43,17 @@ _MEMBER_LIMIT_BYTES = 64 * 1024
 
 
 class ListMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a list says about itself."""
+    """What a list says about itself; `remaining_count` is None where the server does not say it."""
 
     resource_version: str
     continue_token: str = ""
+    remaining_count: int | None = None
 
 
 class _Metadata(msgspec.Struct, gc=False):
     resourceVersion: str = ""  # noqa: N815 (the names of the wire)
     continue_: str | None = msgspec.field(default=None, name="continue")
+    remainingItemCount: int | None = None  # noqa: N815
 
 
 _decode_metadata = msgspec.json.Decoder(_Metadata).decode
@@ -252,16 +254,18 @@ class ListBody:
         if kind == b'"Status"':
             raise StatusAnswerError(read_status(self._as_object()))
         if not self._has_items or "metadata" not in self._members:
-            raise NotAListError(f"an object of kind {kind[:64].decode()} without items or metadata")
+            shown = kind[:64].decode(errors="replace")
+            raise NotAListError(f"an object of kind {shown} without items or metadata")
         try:
             metadata = _decode_metadata(self._members["metadata"])
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise UnexpectedError(f"the metadata of a list cannot be read: {error}") from error
         if not metadata.resourceVersion:
             raise UnexpectedError("a list without a resourceVersion cannot be followed by a watch")
         return ListMetadata(
             resource_version=metadata.resourceVersion,
             continue_token=metadata.continue_ or "",
+            remaining_count=metadata.remainingItemCount,
         )
 
     def _as_object(self) -> bytes:

@@ -65,6 +65,9 @@ class CatchUpStep(Step):
             elif change is not None and self.wanted.passes_source(change.source):
                 event = self._seen(change)
                 if event is not None:
+                    if self.undoes(event):
+                        self.is_lost = True
+                        return False
                     if self.is_full(event.entry.raw_size):
                         return False
                     self.add(event, None)

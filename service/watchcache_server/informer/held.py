@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from watchcache_server.informer.entries import Entry
 from watchcache_server.informer.source import Source
 from watchcache_server.informer.versions import Order, compare_versions
+from watchcache_server.model.states import LeftReason
 
 __all__ = ["RECORD_BYTES", "Held", "Known", "KnownGroup", "Past", "object_id", "version_id"]
 
@@ -37,6 +38,13 @@ class Held(Protocol):
 
     def came_across(self, source: Source, entry: Entry) -> None:
         """Take that the reader was told what there is to say of the object."""
+        ...
+
+    def is_undone_by(self, source: Source, reason: LeftReason, /) -> bool:
+        """Tell whether objects that left a view for such a reason may come back as they were held.
+
+        A reader that is told so, and comes again with the same token, holds less than that says.
+        """
         ...
 
 
@@ -160,6 +168,10 @@ class Known:
         if found is not None:
             self._groups[found[0]].discard(found[1])
 
+    def is_undone_by(self, _source: Source, _reason: LeftReason, /) -> bool:
+        """Never: who comes again says anew what is held."""
+        return False
+
     def _find(self, source: Source, entry: Entry) -> tuple[KnownGroup, bytes, bytes] | None:
         place = (source.spec.cluster, source.group, source.resource, entry.namespace)
         groups = self._by_place.get(place)
@@ -214,3 +226,7 @@ class Past:
 
     def came_across(self, source: Source, entry: Entry) -> None:
         """Nothing: what is held is given by versions."""
+
+    def is_undone_by(self, source: Source, reason: LeftReason, /) -> bool:
+        """Of a told source, unless the object has changed: no version tells such a return."""
+        return source in self._versions and reason is not LeftReason.SELECTION

@@ -41,6 +41,9 @@ class LiveStep(Step):
             else:
                 event = self._seen(change, change.entry)
                 if event is not None:
+                    if self.undoes(event):
+                        self.is_lost = True
+                        return False
                     if self.is_full(event.entry.raw_size):
                         return False
                     self.add(event, change.read_at)

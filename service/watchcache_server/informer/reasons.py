@@ -17,6 +17,7 @@ class Reason(enum.StrEnum):
     # The objects are being listed again; what is held is the last known state.
     RELISTING = "RELISTING"
     EXPIRED = "EXPIRED"
+    INCONSISTENT = "INCONSISTENT"
     # The server or the way to it.
     CONNECTION_FAILED = "CONNECTION_FAILED"
     NO_CONTACT = "NO_CONTACT"

@@ -167,6 +167,24 @@ class Reflector(Following):
             self._proceed()
         return self._leave()
 
+    def distrust(self, *, now: float, jitter: float) -> list[Effect]:
+        """List anew: what is held was proven to differ from what the API server lists.
+
+        By a list of the newest state, which is what has proven it; a watch may be told by what has
+        forgotten something. Nothing if a sync is wanted or under way already.
+        """
+        self._enter(now, jitter)
+        if self._is_synced and not self._plan.needs_sync:
+            self._plan.lists_once = True
+            self._plan.position.ask_newest()
+            self._need_sync(Reason.INCONSISTENT)
+            if self._doing in (Doing.WATCH, Doing.TRY_VERSION):
+                self._close()
+                what = "what is held differs from what the API server lists"
+                self._set_syncing(Reason.INCONSISTENT, what)
+                self._proceed()
+        return self._leave()
+
     def on_timer(self, *, now: float, jitter: float) -> list[Effect]:
         """Do what is due."""
         self._enter(now, jitter)

@@ -25,6 +25,7 @@ from watchcache_server.informer.entries import Entry, OwnerIndex, Table
 from watchcache_server.informer.fields import DEFAULT_MOST_VALUES, FieldReader
 from watchcache_server.informer.floors import Floors
 from watchcache_server.informer.holding import Holding
+from watchcache_server.informer.ledger import Ledger
 from watchcache_server.informer.objects import Delta, Item, Remove
 from watchcache_server.informer.source_scope import SourceScope
 from watchcache_server.informer.texts import Texts
@@ -97,6 +98,8 @@ class Source(SourceScope):
         self._dead: dict[str, None] = {}
         #: What lists have shown that the stream has yet to come to.
         self.floors = Floors()
+        #: What happens while it is compared with its API server; None while it is not.
+        self.ledger: Ledger | None = None
         self._training = Training()
         self._texts = Texts()
 
@@ -137,6 +140,11 @@ class Source(SourceScope):
         return self._live.candidates(groups, namespace, name)
 
     @property
+    def certain_count(self) -> int:
+        """How many objects are held, without those that have left a selector or are deleted."""
+        return self.table.count - len(self._doubts)
+
+    @property
     def raw_bytes(self) -> int:
         """Size of the bodies as JSON."""
         return self._live.raw_bytes
@@ -160,20 +168,29 @@ class Source(SourceScope):
             if not self._keeps(item.namespace, item.name):
                 continue
             live = self.table.get(item.namespace, item.name)
-            if isinstance(delta, Remove):
-                self._dead.pop(item.uid, None)
-                if live is not None:
-                    effects.extend(self._remove(item, live))
-            elif item.uid in self._dead:
-                continue
-            elif live is not None:
-                effects.extend(self._replace(item, live, is_addition=delta.is_addition))
-            elif not (
-                self.floors.hide(item)
-                or any(other.has_place(item.namespace, item.name) for other in successors)
-            ):
-                effects.append(self._add(item))
+            if self.ledger is None:
+                effects.extend(self._applied(delta, live, successors))
+            else:
+                count = self.certain_count
+                effects.extend(self._applied(delta, live, successors))
+                self.ledger.note(delta, live, self.certain_count - count)
         return effects
+
+    def _applied(
+        self, delta: Delta, live: Entry | None, successors: Sequence[Source]
+    ) -> Iterable[Effect]:
+        item = delta.item
+        if isinstance(delta, Remove):
+            self._dead.pop(item.uid, None)
+            return () if live is None else self._remove(item, live)
+        if item.uid in self._dead:
+            return ()
+        if live is not None:
+            return self._replace(item, live, is_addition=delta.is_addition)
+        is_elsewhere = self.floors.hide(item) or any(
+            other.has_place(item.namespace, item.name) for other in successors
+        )
+        return () if is_elsewhere else (self._add(item),)
 
     def _add(self, item: Item) -> Effect:
         entry = self._entry(item)
@@ -306,6 +323,7 @@ class Source(SourceScope):
         """
         staged = self._staged or Holding()
         self._staged = None
+        self._end_audit()
         if successors:
             self._leave(staged, successors)
         # What is newer than even this sync stays until the stream comes to it.
@@ -363,6 +381,7 @@ class Source(SourceScope):
 
     def forget(self) -> None:
         """Let go of every object and of what was learned from them, without a word."""
+        self._end_audit()
         self._live = Holding()
         self._staged = None
         self._doubts.clear()
@@ -385,6 +404,8 @@ class Source(SourceScope):
     def release(self, entry: Entry) -> None:
         """Let go of an entry without a word."""
         key = (entry.namespace, entry.name)
+        if self.ledger is not None:
+            self.ledger.touch(*key)
         self._live.pop(*key)
         self._doubts.pop(key, None)
         self._ahead.pop(key, None)
@@ -404,6 +425,7 @@ class Source(SourceScope):
 
         Under a selector it may be one that this source will never read.
         """
+        self._end_audit()
         own = msgspec.structs.replace(entry, fields=self._fields_of(entry.body()))
         own.recode(self._training.codec)
         self._live.put(own)
@@ -411,6 +433,10 @@ class Source(SourceScope):
         self._ahead[key] = own
         if self.spec.is_selecting:
             self._doubts[key] = _Doubt(own, final_state_unknown=True)
+
+    def _end_audit(self) -> None:
+        if self.ledger is not None:
+            self.ledger.void()
 
     # Compression
 

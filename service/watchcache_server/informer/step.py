@@ -58,6 +58,15 @@ class Step:
         if read_at is not None and self.oldest_read_at is None:
             self.oldest_read_at = read_at
 
+    def undoes(self, event: Event) -> bool:
+        """Tell whether an event would make untrue what a reader's own token says that it holds.
+
+        It could not be told apart later from one that has not heard of it: better it begins anew.
+        """
+        if self.held is None or event.left_reason is None:
+            return False
+        return self.held.is_undone_by(event.source, event.left_reason)
+
     def follow_walk(self) -> bool:
         """Deliver objects of the walk as they are now; return whether its end was reached."""
         while self.walk is not None:

@@ -129,8 +129,8 @@ class InformerRunner:
         self._prober = Prober(
             access,
             sink.freshness,
-            hasten=lambda: self._interfere(self._reflector.hasten),
-            suspect=lambda: self._interfere(self._reflector.suspect),
+            hasten=self.hasten,
+            suspect=self.suspect,
         )
         self._turn: Turn | None = None
         # The request that comes next, and the one under way.
@@ -157,6 +157,18 @@ class InformerRunner:
         finally:
             self._alarm.cancel()
             self._give_turn_back()
+
+    def hasten(self) -> None:
+        """Have the watch bring a bookmark soon."""
+        self._interfere(self._reflector.hasten)
+
+    def suspect(self) -> None:
+        """Look whether the storage was set back."""
+        self._interfere(self._reflector.suspect)
+
+    def distrust(self) -> None:
+        """List anew: what is held was proven wrong."""
+        self._interfere(self._reflector.distrust)
 
     async def _ring_forever(self, group: asyncio.TaskGroup) -> None:
         while True:

@@ -20,20 +20,17 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from watchcache_server.informer.bodies import ListBody, ListMetadata
-from watchcache_server.informer.comparison import Listed, Scope
-from watchcache_server.informer.decoding import ItemDecoder
+from watchcache_server.informer.comparison import Scope
 from watchcache_server.informer.errors import DataError
-from watchcache_server.informer.objects import Item
 from watchcache_server.informer.source import Source
 from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.answers import Answer
 from watchcache_server.kubernetes.errors import AccessError, AnswerTooLargeError
 from watchcache_server.kubernetes.freshness import Freshness, Question
+from watchcache_server.kubernetes.listed import metadata_decoder, read_listed
 from watchcache_server.kubernetes.requests import Request, get_request, list_request, resource_path
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.specs import SourceSpec
-from watchcache_server.model.states import Projection
 
 __all__ = ["Prober"]
 
@@ -41,7 +38,6 @@ _PARALLEL: Final = 8
 # So many objects are compared; a list of their metadata takes the API server a few milliseconds.
 _MOST_OBJECTS: Final = 500
 _MOST_BYTES: Final = 8 * 1024 * 1024
-_SLICE_BYTES: Final = 128 * 1024
 # Limits of the attempts one after another. The first one is short: a connection that was kept may
 # be dead, and the next attempt has a new one. Later ones leave a slow server more time.
 _ANSWER_SECONDS: Final = (1.0, 2.0, 4.0)
@@ -138,7 +134,7 @@ class Prober:
             self._request(scope, served, _MOST_OBJECTS if is_whole else 1), limit_bytes=_MOST_BYTES
         )
         if answer.code == 200:
-            items, page = await _read(answer, served)
+            items, page = await read_listed(answer, served)
             is_known = is_whole and scope == question.scope and not page.continue_token
             listed = items if is_known else None
             if self._freshness.answer(question, page.resource_version, listed):
@@ -168,7 +164,7 @@ class Prober:
             # Whoever may list need not be allowed to get.
             self._takes_gets = answer.code != 403
             return False
-        found = _decoder(served).decode(answer.body)
+        found = metadata_decoder(served).decode(answer.body)
         present = self._source.table.get(namespace, name)
         return present is not None and (present.uid, present.resource_version) == (
             found.uid,
@@ -208,25 +204,3 @@ class Prober:
             field_selector=",".join(filter(None, selectors)),
             is_metadata_only=True,
         )
-
-
-async def _read(answer: Answer, served: ServedResource) -> tuple[list[Listed], ListMetadata]:
-    """Read a list, with pauses for others."""
-    body = ListBody(_decoder(served), _MOST_BYTES)
-    listed: list[Listed] = []
-    for start in range(0, len(answer.body), _SLICE_BYTES):
-        listed += map(_listed, body.feed(answer.body[start : start + _SLICE_BYTES]))
-        await asyncio.sleep(0)
-    items, page = body.finish()
-    listed += map(_listed, items)
-    return listed, page
-
-
-def _decoder(served: ServedResource) -> ItemDecoder:
-    return ItemDecoder(
-        api_version=served.api_version, kind=served.kind, projection=Projection.METADATA
-    )
-
-
-def _listed(item: Item) -> Listed:
-    return Listed(item.namespace, item.name, item.uid, item.resource_version)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["EventKind", "ExtensionState", "LeftReason", "Projection", "SourceState", "View"]
+__all__ = [
+    "CheckOutcome",
+    "EventKind",
+    "ExtensionState",
+    "LeftReason",
+    "Projection",
+    "SourceState",
+    "View",
+]
 
 
 class SourceState(enum.Enum):
@@ -67,3 +75,14 @@ class View(enum.Enum):
     FULL = "full"
     METADATA = "metadata"
     KEY = "key"
+
+
+class CheckOutcome(enum.Enum):
+    """What came of comparing an informer with its API server."""
+
+    CONSISTENT = "consistent"
+    MISMATCH = "mismatch"
+    # It could not be told.
+    UNCLEAR = "unclear"
+    # The API server could not be asked.
+    FAILED = "failed"

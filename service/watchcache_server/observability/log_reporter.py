@@ -9,13 +9,13 @@ after `_REPEAT_SECONDS`, with the number of those between.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final
 
 import structlog
 
 from watchcache_server.model.specs import ExtensionKey, SourceSpec
-from watchcache_server.model.states import SourceState
+from watchcache_server.model.states import CheckOutcome, SourceState
 
 __all__ = ["LogReporter"]
 
@@ -108,6 +108,21 @@ class LogReporter:
             event_kind=event,
             reason=reason,
         )
+
+    def consistency_checked(
+        self,
+        key: ExtensionKey,
+        spec: SourceSpec,
+        outcome: CheckOutcome,
+        message: str,
+        counts: Mapping[str, int],
+    ) -> None:
+        """Say that an informer differs from its API server; the rest to who wants every detail."""
+        if outcome is CheckOutcome.MISMATCH:
+            say, text = self._log.warning, "informer differs from its API server"
+        else:
+            say, text = self._log.debug, "informer compared with its API server"
+        say(text, **_about(key, spec), outcome=outcome.value, message=message, **counts)
 
     def informer_failed(self, key: ExtensionKey, spec: SourceSpec, error: BaseException) -> None:
         """Say with its traceback that a fault of ours ended an informer."""

@@ -13,6 +13,7 @@ docs/metrics.md says how many series there can be.
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Final
 
@@ -21,7 +22,7 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from watchcache_server.model.specs import ExtensionKey, SourceSpec
-from watchcache_server.model.states import SourceState
+from watchcache_server.model.states import CheckOutcome, SourceState
 from watchcache_server.observability.series import (
     ApiSeries,
     InformerSeries,
@@ -88,6 +89,17 @@ class Metrics:
     def informer_counted(self, spec: SourceSpec, event: str, reason: str) -> None:
         """Count what happened to an informer."""
         self._informers.count(event, reason)
+
+    def consistency_checked(
+        self,
+        key: ExtensionKey,
+        spec: SourceSpec,
+        outcome: CheckOutcome,
+        message: str,
+        counts: Mapping[str, int],
+    ) -> None:
+        """Count a comparison of an informer with its API server."""
+        self._informers.checks.labels(outcome.value).inc()
 
     def informer_failed(self, key: ExtensionKey, spec: SourceSpec, error: BaseException) -> None:
         """Count a fault of ours in an informer."""

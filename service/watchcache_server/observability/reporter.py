@@ -7,10 +7,11 @@ It is a `Reporter` and a reporter of accesses to API servers at once, as its mem
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from watchcache_server.model.specs import ExtensionKey, SourceSpec
-from watchcache_server.model.states import SourceState
+from watchcache_server.model.states import CheckOutcome, SourceState
 from watchcache_server.observability.reporting import Reporter
 
 __all__ = ["FullReporter", "Reporters"]
@@ -105,6 +106,18 @@ class Reporters:
         """Pass it on."""
         for member in self._members:
             member.informer_counted(spec, event, reason)
+
+    def consistency_checked(
+        self,
+        key: ExtensionKey,
+        spec: SourceSpec,
+        outcome: CheckOutcome,
+        message: str,
+        counts: Mapping[str, int],
+    ) -> None:
+        """Pass it on."""
+        for member in self._members:
+            member.consistency_checked(key, spec, outcome, message, counts)
 
     def informer_failed(self, key: ExtensionKey, spec: SourceSpec, error: BaseException) -> None:
         """Pass it on."""

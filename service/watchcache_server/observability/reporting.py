@@ -6,10 +6,11 @@ lines. No method raises, waits, or is given a token or an object's body.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from watchcache_server.model.specs import ExtensionKey, SourceSpec
-from watchcache_server.model.states import SourceState
+from watchcache_server.model.states import CheckOutcome, SourceState
 
 __all__ = ["Reporter"]
 
@@ -47,6 +48,20 @@ class Reporter(Protocol):
 
     def informer_counted(self, spec: SourceSpec, event: str, reason: str) -> None:
         """Hear of a relist, a restarted watch or the like, and why."""
+        ...
+
+    def consistency_checked(
+        self,
+        key: ExtensionKey,
+        spec: SourceSpec,
+        outcome: CheckOutcome,
+        message: str,
+        counts: Mapping[str, int],
+    ) -> None:
+        """Hear what comparing an informer with its API server has found.
+
+        `counts` are the numbers of a mismatch, by what they count; empty when there is none.
+        """
         ...
 
     def informer_failed(self, key: ExtensionKey, spec: SourceSpec, error: BaseException) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from watchcache_server.model.states import SourceState
+from watchcache_server.model.states import CheckOutcome, SourceState
 
 __all__ = ["OTHER", "ApiSeries", "InformerSeries", "RpcSeries", "StreamSeries", "Words"]
 
@@ -100,6 +100,12 @@ class InformerSeries:
             ("event",),
             registry=registry,
         )
+        self.checks = Counter(
+            "watchcache_consistency_checks",
+            "Comparisons of informers with their API servers, and what they have found.",
+            ("outcome",),
+            registry=registry,
+        )
         self.failures = Counter(
             "watchcache_informer_failures",
             "Informers that failed by a fault of the service and were started again.",
@@ -110,6 +116,8 @@ class InformerSeries:
             self.registrations.labels(outcome)
         for state in SourceState:
             self.transitions.labels(state.value)
+        for result in CheckOutcome:
+            self.checks.labels(result.value)
 
     def count(self, event: str, reason: str) -> None:
         """Count an event of an informer in the series that is about it."""

@@ -10,8 +10,9 @@ from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.informer import Informer
 from watchcache_server.extensions.namespaces import ChosenScope
 from watchcache_server.extensions.registry import ExtensionRegistry
+from watchcache_server.extensions.status import CheckStatus
 from watchcache_server.informer.source import Source
-from watchcache_server.model.states import ExtensionState, SourceState
+from watchcache_server.model.states import CheckOutcome, ExtensionState, SourceState
 from watchcache_server.serving.conversion import PROJECTIONS, to_duration, to_timestamp
 
 __all__ = ["cluster_messages", "extension_message", "source_message"]
@@ -32,6 +33,12 @@ _EXTENSION_STATES: Final = {
     ExtensionState.LIVE: extension_pb2.EXTENSION_STATE_LIVE,
     ExtensionState.DEGRADED: extension_pb2.EXTENSION_STATE_DEGRADED,
     ExtensionState.FAILED: extension_pb2.EXTENSION_STATE_FAILED,
+}
+_OUTCOMES: Final = {
+    CheckOutcome.CONSISTENT: extension_pb2.CONSISTENCY_OUTCOME_CONSISTENT,
+    CheckOutcome.MISMATCH: extension_pb2.CONSISTENCY_OUTCOME_MISMATCH,
+    CheckOutcome.UNCLEAR: extension_pb2.CONSISTENCY_OUTCOME_UNCLEAR,
+    CheckOutcome.FAILED: extension_pb2.CONSISTENCY_OUTCOME_FAILED,
 }
 _PROJECTIONS: Final = {projection.value: number for number, projection in PROJECTIONS.items()}
 _KIB: Final = 1024
@@ -73,6 +80,8 @@ def _describe_content(message: extension_pb2.SourceStatus, informer: Informer) -
     # Whole KiB: the exact size of one compressed object would answer guesses about it.
     message.stored_bytes = -(-source.stored_bytes // _KIB) * _KIB
     message.unindexed_value_count = source.unindexed_count
+    if informer.status.check is not None:
+        message.consistency_check.CopyFrom(_check_message(informer.status.check))
     _describe_missing(message, informer, source)
 
 
@@ -97,6 +106,16 @@ def _describe_missing(
                 cluster=told.spec.cluster,
             )
         )
+
+
+def _check_message(check: CheckStatus) -> extension_pb2.ConsistencyCheck:
+    return extension_pb2.ConsistencyCheck(
+        check_time=to_timestamp(check.time),
+        outcome=_OUTCOMES[check.outcome],
+        message=check.message,
+        mismatch_count=check.mismatch_count,
+        mismatch_time=to_timestamp(check.mismatch_time),
+    )
 
 
 def extension_message(

@@ -210,7 +210,7 @@ class WatchStream:
             if self._extension.is_settled_in(self._wanted):
                 break
             if not has_said:
-                await self._rest()
+                await self._wait_for_states()
         recovering = asyncio.ensure_future(recover(self._extension, self._wanted, positions))
         try:
             while not recovering.done():
@@ -230,6 +230,25 @@ class WatchStream:
             ends = recovered.ends[first : first + _ENDS_IN_MESSAGE]
             fields = (event_field(end, self._view) for end in ends)
             await self._write(batch_message(fields, b"", is_coalesced=True))
+
+    async def _wait_for_states(self) -> None:
+        """Wait until an informer is in another state; say a bookmark when nothing was for so long.
+
+        What changes in the store meanwhile is none of a reader's business that is yet to begin.
+        """
+        left = self._silence_left
+        if left > 0:
+            await self._extension.pulse.wait(left, self._has_news_of_states)
+        else:
+            await self._say(pb.WatchResponse(bookmark=pb.Bookmark()))
+
+    def _has_news_of_states(self) -> bool:
+        extension = self._extension
+        return (
+            self._status_version != extension.status_version
+            or bool(extension.ended)
+            or self._registry.is_draining
+        )
 
     async def _end_if_over(self) -> None:
         extension = self._extension
@@ -256,13 +275,8 @@ class WatchStream:
             await self._say(pb.WatchResponse(bookmark=pb.Bookmark(resume_token=self._token())))
 
     def _is_concerned(self) -> bool:
-        extension = self._extension
-        return (
-            self._status_version != extension.status_version
-            or bool(extension.ended)
-            or self._registry.is_draining
-            or extension.store.concerns(self._wanted, self._cursor.revision)
-        )
+        store = self._extension.store
+        return self._has_news_of_states() or store.concerns(self._wanted, self._cursor.revision)
 
     @property
     def _silence_left(self) -> float:

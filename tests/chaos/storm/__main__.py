@@ -17,9 +17,12 @@ from pathlib import Path
 # gRPC reads it when it is imported, and would tell of every cut too.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
-from tests.chaos.storm.running import FAULTS_PER_ROUND, Plan, run
+from tests.chaos.storm.running import FAULTS_PER_ROUND, Lasting, Plan, run
 from tests.chaos.storm.schedule import FaultKind
 from tests.chaos.storm.tally import Tally
+
+# More than come to be drawn within any time.
+_ENDLESS = 1 << 40
 
 
 def main() -> int:
@@ -28,18 +31,20 @@ def main() -> int:
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
     plan = Plan(
         seed=seed,
-        faults=options.faults,
+        faults=options.faults if options.seconds is None else _ENDLESS,
         faults_per_round=options.per_round,
         only_rounds=options.rounds,
         without=frozenset(FaultKind[name.upper()] for name in options.without),
         stops_at_once=options.stop,
+        lasting=_lasting(options),
     )
     folder = options.folder or Path(tempfile.mkdtemp(prefix="watchcache-storm-"))
     if options.folder is not None and folder.exists() and any(folder.iterdir()):
         _say(f"folder {folder} is not empty; a storm needs one of its own")
         return 2
     folder.mkdir(parents=True, exist_ok=True)
-    _say(f"storm of {options.faults} faults, seed {seed}; files in {folder}")
+    extent = f"{options.faults} faults" if options.seconds is None else f"{options.seconds:g} s"
+    _say(f"storm of {extent}, seed {seed}; files in {folder}")
     logging.disable(logging.CRITICAL)  # The clients' own log tells of every cut.
     # Also where it was started in the background, with Ctrl-C ignored: all that it started ends.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -65,17 +70,33 @@ def _report(
         _say(line)
     _say(f"{tally.drawn.total()} faults in {seconds:.0f} s, seed {seed}")
     if not tally.is_clean:
-        per_round = options.per_round
-        arguments = "" if per_round == FAULTS_PER_ROUND else f" ARGS='--per-round {per_round}'"
         _say(
-            f"broken; to repeat: make chaos FAULTS={options.faults} SEED={seed}{arguments} "
-            f"(the files of this run are in {folder})"
+            f"broken; to repeat: {_command(options, seed)} (the files of this run are in {folder})"
         )
+
+
+def _command(options: argparse.Namespace, seed: int) -> str:
+    """Return the command that draws the same storm."""
+    arguments = []
+    if options.per_round != FAULTS_PER_ROUND:
+        arguments.append(f"--per-round {options.per_round}")
+    if options.seconds is not None:
+        arguments.append(f"--seconds {options.seconds:g} --restarts {options.restarts}")
+        arguments.append(f"--still {options.still}")
+    told = f" ARGS='{' '.join(arguments)}'" if arguments else ""
+    return f"make chaos FAULTS={options.faults} SEED={seed}{told}"
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.storm", description=__doc__)
     parser.add_argument("--faults", type=int, default=1000, help="how many faults")
+    parser.add_argument("--seconds", type=float, help="by time, instead of by faults")
+    parser.add_argument(
+        "--restarts", type=int, default=50, help="restarts of the service within that time"
+    )
+    parser.add_argument(
+        "--still", type=int, default=2000, help="objects that nobody changes within that time"
+    )
     parser.add_argument("--seed", type=int, help="the seed; one is drawn and printed without it")
     parser.add_argument(
         "--per-round", type=int, default=FAULTS_PER_ROUND, help="faults before a quiet moment"
@@ -87,6 +108,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--stop", action="store_true", help="end with the first broken promise")
     parser.add_argument("--folder", type=Path, help="where logs and data go")
     return parser.parse_args()
+
+
+def _lasting(options: argparse.Namespace) -> Lasting | None:
+    if options.seconds is None:
+        return None
+    return Lasting(options.seconds, options.restarts, options.still)
 
 
 def _range(text: str) -> range:

@@ -11,7 +11,8 @@ import aiohttp
 
 import watchcache
 from tests.chaos.storm.bodies import BodyHistory
-from tests.chaos.storm.schedule import NAMESPACES, WRITERS, FaultKind
+from tests.chaos.storm.meter import json_size
+from tests.chaos.storm.schedule import NAMESPACES, WATCHED, FaultKind
 from tests.chaos.storm.stage import Stage
 from tests.chaos.storm.subscribers import MirrorKeeper, Subscriber
 from tests.chaos.storm.tally import Harm, Tally, harm_of
@@ -23,6 +24,7 @@ from tests.history_records import Batch, Change, Key, Reset, Started
 __all__ = ["Judge"]
 
 _LIMIT_SECONDS = 60.0
+_SERVER_LIMIT_SECONDS = 300.0
 _POLL_SECONDS = 0.1
 _SHOWN_CHARACTERS = 3000
 _EXTENSIONS = (f"{NAMESPACES[0]}/storm", f"{NAMESPACES[0]}/gold")
@@ -46,6 +48,8 @@ class Judge:
         self._recorder = recorder
         self._writers = writers
         self._tally = tally
+        #: What there was at the last quiet moment, and its bytes as JSON.
+        self.objects = self.content_bytes = 0
         self._revision = stage.truth.revision
         self._log_read = 0
         self._reasons_to_skip: tuple[object, ...] = ()
@@ -55,9 +59,12 @@ class Judge:
     async def judge(self) -> None:
         """Judge what happened since the last quiet moment. Nothing may change meanwhile."""
         tally = self._tally
+        await self._wait_served()
         await self._wait_live()
         await self._stage.truth.catch_up()
         content = await self._content()
+        self.objects = len(content)
+        self.content_bytes = sum(map(json_size, content.values()))
         self._check_truth(content)
         await self._wait_equal(content)
         self._compare_bodies(content)
@@ -80,6 +87,24 @@ class Judge:
             if '"level": "error"' in line or line.startswith("Traceback"):
                 self._tally.blame(Harm.FAULTY, line.strip()[:_SHOWN_CHARACTERS])
 
+    async def _wait_served(self) -> None:
+        """Wait until the API server itself serves all again.
+
+        It lists from etcd anew at its own pace, after a CRD was made while etcd was away above all,
+        and answers 429 meanwhile. Where it never does, there is nothing to judge by.
+        """
+        async with asyncio.timeout(_SERVER_LIMIT_SECONDS):
+            for resource, namespace in WATCHED:
+                path = collection(resource, namespace)
+                while not await self._is_served(path):  # noqa: ASYNC110 - it sets no event
+                    await asyncio.sleep(_POLL_SECONDS)
+
+    async def _is_served(self, path: str) -> bool:
+        try:
+            return (await self._stage.api.call("GET", path, limit=1)).status == 200
+        except (OSError, aiohttp.ClientError, TimeoutError):
+            return False
+
     async def _wait_live(self) -> None:
         """Wait until every informer is live."""
         said = "the service says nothing"
@@ -101,7 +126,7 @@ class Judge:
     async def _content(self) -> Content:
         """Return what the API server holds."""
         content = {}
-        for resource, namespace in WRITERS:
+        for resource, namespace in WATCHED:
             listed = await self._stage.api.get(collection(resource, namespace))
             group = GROUP if resource == "widgets" else ""
             for item in listed["items"]:

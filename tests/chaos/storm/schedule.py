@@ -13,7 +13,17 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["WRITERS", "Fault", "FaultKind", "Round", "Write", "rounds"]
+__all__ = [
+    "STILL",
+    "WATCHED",
+    "WRITERS",
+    "Fault",
+    "FaultKind",
+    "Round",
+    "Write",
+    "restarting",
+    "rounds",
+]
 
 NAMESPACES = ("left", "right")
 #: What is written, and by one writer each: resource and namespace.
@@ -24,6 +34,10 @@ WRITERS = (
     ("secrets", "right"),
     ("widgets", "left"),
 )
+#: A namespace in which nothing changes, whatever happens.
+STILL = "still"
+#: What is watched: resource and namespace.
+WATCHED = (*WRITERS, ("configmaps", STILL))
 _NAMES = 12
 _WRITES_PER_FAULT = 1.0
 _PAUSE_SECONDS = 0.08
@@ -171,6 +185,17 @@ def rounds(seed: int, faults: int, faults_per_round: int) -> Iterator[Round]:
             for writer in WRITERS
         )
         yield Round(number, drawn, writes, is_mild)
+
+
+def restarting(todo: Round, seed: int, count: int) -> Round:
+    """Return a round in which the service is killed or restarted so often, and not by chance."""
+    chance = random.Random(f"restarts {seed} {todo.number} {count}")
+    kinds = (FaultKind.SERVICE_KILL, FaultKind.SERVICE_RESTART)
+    faults = [fault for fault in todo.faults if fault.kind not in kinds]
+    for _ in range(count):
+        fault = _fault(chance.choice(kinds), chance, _PAUSE_SECONDS)
+        faults.insert(chance.randint(0, len(faults)), fault)
+    return Round(todo.number, tuple(faults), todo.writes, todo.is_mild)
 
 
 def _kinds(chance: random.Random, count: int, number: int, *, is_mild: bool) -> list[FaultKind]:

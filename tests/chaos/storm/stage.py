@@ -17,7 +17,7 @@ import watchcache
 from tests.chaos.proxy import Proxy
 from tests.chaos.storm.gateway import Gateway
 from tests.chaos.storm.hasty_service import SERVICE_SETTINGS
-from tests.chaos.storm.schedule import NAMESPACES, WRITERS, Fault
+from tests.chaos.storm.schedule import NAMESPACES, STILL, WATCHED, Fault
 from tests.chaos.storm.truth import Truth
 from tests.chaos.storm.writers import GROUP
 from tests.contract.api import Api, Endpoint
@@ -34,12 +34,21 @@ _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _LIMIT_SECONDS = 60.0
 _POLL_SECONDS = 0.1
+_AT_ONCE = 20
+_STILL_BYTES = 1500
 
 
 class HastyService(ServiceProcess):
     """The service with short waits."""
 
     module = "tests.chaos.storm.hasty_service"
+    #: How often it was started.
+    starts = 0
+
+    def start(self) -> None:
+        """Start it and wait until it serves."""
+        super().start()
+        self.starts += 1
 
     def pause(self) -> None:
         """Stop its clock (SIGSTOP)."""
@@ -54,7 +63,7 @@ class Stage:
     """Everything, and what can be done to it as a whole."""
 
     #: How many informers the two extensions have.
-    informers = len(WRITERS) + len(NAMESPACES)
+    informers = len(WATCHED) + len(NAMESPACES)
 
     def __init__(
         self,
@@ -64,21 +73,24 @@ class Stage:
         gateway: Gateway,
         service: HastyService,
         clients: Proxy,
+        meter: Proxy,
     ) -> None:
+        """`meter` is a way to the network of the clients that counts, and breaks nothing itself."""
         self.control_plane = control_plane
         self.api = api
         self.truth = truth
         self.gateway = gateway
         self.service = service
         self.clients = clients
+        self.meter = meter
 
     async def prepare(self) -> None:
         """Make the namespaces, the ServiceAccount, its rights, and the CRD."""
-        for namespace in NAMESPACES:
+        for namespace in (*NAMESPACES, STILL):
             await self._make("/api/v1/namespaces", {"metadata": {"name": namespace}})
         base = f"/api/v1/namespaces/{NAMESPACES[0]}/serviceaccounts"
         await self._make(base, {"metadata": {"name": _ACCOUNT}})
-        for namespace in NAMESPACES:
+        for namespace in (*NAMESPACES, STILL):
             for resource in RESOURCES:
                 await self._make_role(resource, namespace)
                 await self.grant(resource.partition(".")[0], namespace)
@@ -96,6 +108,16 @@ class Stage:
                 if answer.status in (201, 409):
                     return
                 await asyncio.sleep(_POLL_SECONDS)
+
+    async def fill(self, count: int) -> None:
+        """Make so many ConfigMaps that nobody ever changes."""
+        path = f"/api/v1/namespaces/{STILL}/configmaps"
+        for first in range(0, count, _AT_ONCE):
+            async with asyncio.TaskGroup() as group:
+                for number in range(first, min(first + _AT_ONCE, count)):
+                    name, data = f"still-{number:05}", {"value": f"[{number} {'x' * _STILL_BYTES}]"}
+                    body = {"metadata": {"name": name, "labels": {"tier": "still"}}, "data": data}
+                    group.create_task(self._make(path, body))
 
     async def _remove(self, path: str) -> None:
         """Delete something, however often the API server fails."""
@@ -161,7 +183,7 @@ class Stage:
             service_account=_ACCOUNT,
             watch=[
                 watchcache.Resource(
-                    resource, namespaces=[ns for name, ns in WRITERS if resource.startswith(name)]
+                    resource, namespaces=[ns for name, ns in WATCHED if resource.startswith(name)]
                 )
                 for resource in RESOURCES
             ],
@@ -190,7 +212,7 @@ async def staged(
         session = await stack.enter_async_context(aiohttp.ClientSession())
         endpoint = Endpoint.of(control_plane, control_plane.kubeconfig(), name="hub")
         truth = await stack.enter_async_context(
-            Truth(control_plane.etcd_url, RESOURCES, NAMESPACES)
+            Truth(control_plane.etcd_url, RESOURCES, (*NAMESPACES, STILL))
         )
         gateway = await stack.enter_async_context(
             Gateway(endpoint.url, endpoint.ca_file, folder / "gateway", struck=struck)
@@ -199,7 +221,8 @@ async def staged(
         service = service_type([f"hub={kubeconfig}"], folder / "service.log", **SERVICE_SETTINGS)
         stage_api = Api(endpoint, session)
         clients = await stack.enter_async_context(Proxy("127.0.0.1", service.port))
-        stage = Stage(control_plane, stage_api, truth, gateway, service, clients)
+        meter = await stack.enter_async_context(Proxy("127.0.0.1", clients.port))
+        stage = Stage(control_plane, stage_api, truth, gateway, service, clients, meter)
         await stage.prepare()
         stack.callback(_end, service)
         await asyncio.to_thread(service.start)

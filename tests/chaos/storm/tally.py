@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tests.chaos.storm.meter import Account
 from tests.chaos.storm.schedule import Fault, FaultKind
 from tests.history_checker import Rule
 
@@ -25,6 +26,8 @@ class Harm(enum.Enum):
     STUCK = "stuck"
     #: What the service's own log calls a fault of the service.
     FAULTY = "faulty"
+    #: More bytes than what was to be told is worth.
+    COSTLY = "costly"
 
 
 _HARMS = {
@@ -76,6 +79,8 @@ class Tally:
     states_passed_over: int = 0
     #: States of rounds without any reason to pass one over: all of them have to be told.
     states_demanded: int = 0
+    #: What one mirror cost, where that was measured.
+    account: Account | None = None
 
     def strike(self, fault: Fault) -> None:
         """Count a fault that did something, once."""
@@ -117,4 +122,6 @@ class Tally:
             f"{self.states_passed_over}; in rounds without a reason for that, told one by one "
             f"{self.states_demanded}"
         )
+        if self.account is not None:
+            yield from self.account.lines()
         yield ", ".join(f"{harm.value} {self.harms[harm]}" for harm in Harm)

@@ -8,6 +8,7 @@ from typing import Any
 
 import aiohttp
 
+from tests.chaos.storm.meter import json_size
 from tests.chaos.storm.schedule import WRITERS, Round, Write
 from tests.contract.api import Answer, Api
 
@@ -33,6 +34,9 @@ class Writers:
         self._api = api
         self.written = 0
         self.failed = 0
+        #: Changes that are known to have been made, and their bytes as JSON.
+        self.changes = self.change_bytes = 0
+        self._sizes: dict[str, int] = {}
         #: uid and resourceVersion of each state that the API server said it has written.
         self.told: list[tuple[str, str]] = []
 
@@ -54,7 +58,10 @@ class Writers:
     async def _write(self, path: str, resource: str, write: Write) -> None:
         one = f"{path}/{write.name}"
         if write.action in ("delete", "replace"):
-            self._count(await self._api.call("DELETE", one), changes=False)
+            answer = await self._api.call("DELETE", one)
+            self._count(answer, changes=False)
+            if answer.status == 200:
+                self._measure(self._sizes.pop(one, 0))
         if write.action == "delete":
             return
         answer = await self._api.call(
@@ -63,6 +70,13 @@ class Writers:
         if answer.status == 404:
             answer = await self._api.call("POST", path, body_of(resource, write))
         self._count(answer, changes=True)
+        if answer.status in (200, 201):
+            self._sizes[one] = json_size(answer.body)
+            self._measure(self._sizes[one])
+
+    def _measure(self, size: int) -> None:
+        self.changes += 1
+        self.change_bytes += size
 
     def _count(self, answer: Answer, *, changes: bool) -> None:
         if answer.status in (200, 201):

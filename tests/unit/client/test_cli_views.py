@@ -161,6 +161,35 @@ def test_status_tells_of_tokens_and_of_the_end_of_a_ttl() -> None:
     ]
 
 
+def _checked(outcome: str, count: int = 0, **fields: Any) -> extension_pb2.ConsistencyCheck:
+    return extension_pb2.ConsistencyCheck(
+        outcome=extension_pb2.ConsistencyOutcome.Value(f"CONSISTENCY_OUTCOME_{outcome}"),
+        check_time=_ago(10.2),
+        mismatch_count=count,
+        mismatch_time=_ago(125.2) if count else None,
+        **fields,
+    )
+
+
+def test_status_tells_of_an_informer_that_differed_from_its_api_server() -> None:
+    """What is wrong now in full, what was mended in short, and nothing where all was well."""
+    checks = {
+        "pods": _checked("MISMATCH", 1, message="held: 2, listed: 1"),
+        "services": _checked("CONSISTENT", 1),
+        "secrets": _checked("FAILED", 3, message="no route"),
+        "configmaps": _checked("FAILED", message="no route"),
+        "endpoints": None,
+    }
+    sources = [source_status(name, consistency_check=check) for name, check in checks.items()]
+    lines = _plain(extension_lines(_status("LIVE", sources=sources), default_cluster="hub"))
+    assert lines[-3:] == [
+        "pods: differed from its API server 2m ago: held: 2, listed: 1.",
+        "services: differed from its API server once, the last time 2m ago.",
+        "secrets: differed from its API server 3 times, the last time 2m ago.",
+    ]
+    assert len(lines) == 2 + len(checks) + 3
+
+
 def test_a_kind_is_shown_until_its_plural_is_known() -> None:
     """A CRD that does not exist yet has no plural here."""
     gone = source_status(".example.com", "GONE", kind="Widget", reason="KIND_NOT_SERVED")
@@ -371,6 +400,8 @@ def test_a_spec_may_come_from_the_input(monkeypatch: pytest.MonkeyPatch) -> None
         ("", "has to be a mapping"),
         ("nome: x", "'nome' has no meaning here; known are name, serviceAccount"),
         ("name: 2030-13-01", "no YAML: month must be in 1"),
+        ("name: !!bool x", "no YAML"),
+        ("name: !!timestamp x", "no YAML"),
         ("name: 5", "name has to be text, not 5; put it in quotes"),
         ("name:", "name has to be text, not nothing; write a value or leave the field out"),
         ("name: 2030-01-01", "name has to be text, not 2030-01-01; put it in quotes"),

@@ -73,6 +73,9 @@ MALFORMED: dict[str, tuple[Any, str]] = {
     "not YAML, on its second line": ("a: b\nc: d: e", "line 2 is not YAML"),
     "not text": ("a: \x00", "is not YAML"),
     "nested without end": ("[" * 5000, "is not YAML"),
+    "a tag that fits nothing": ("a: !!timestamp x", "is not YAML"),
+    "a truth that is none": ("a: !!bool x", "is not YAML"),
+    "a number that is none": ('a: !!float ""', "is not YAML"),
     "a tag that builds objects": ("a: !!python/object:os.system {}", "is not YAML"),
     "empty": ("", "must be a mapping"),
     "a list": ([], "must be a mapping"),
@@ -103,6 +106,10 @@ MALFORMED: dict[str, tuple[Any, str]] = {
     "a server that is no URL": (document(cluster={"server": "127.0.0.1:6443"}), "must be a URL"),
     "a server of another scheme": (document(cluster={"server": "ftp://x"}), "must be a URL"),
     "a server with a bad port": (document(cluster={"server": "https://x:y"}), "must be a URL"),
+    "a proxy that is no URL": (
+        document(cluster={"proxy-url": "http://["}),
+        "proxy-url of the cluster of context dev must be a URL",
+    ),
     "a server with a query": (document(cluster={"server": "https://x/?a=b"}), "must be a URL"),
     "a server that is a number": (document(cluster={"server": 3}), "must be a string"),
     "a CA that is not base64": (

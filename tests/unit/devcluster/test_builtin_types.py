@@ -225,8 +225,11 @@ def test_bodies_may_be_yaml() -> None:
     for data in (b"{", b"\xff", b""):
         with pytest.raises(ApiError):
             read_object(data, "application/json", "Pod")
-    with pytest.raises(ApiError):
-        read_object(b"a: [", "application/yaml", "Pod")
+    for data in (b"a: [", b"a: !!bool x", b"a: !!timestamp x", b"a: 2030-13-01"):
+        with pytest.raises(ApiError):
+            read_object(data, "application/yaml", "Pod")
+        with pytest.raises(ApiError):
+            read_patch(data, "application/apply-patch+yaml")
 
 
 def test_keys_that_come_twice_are_found() -> None:

@@ -230,6 +230,18 @@ class TestStreams:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(lines.next(), 0.1)
 
+    async def test_a_change_is_lost_without_a_trace(
+        self, devcluster: DevCluster, caller: Caller
+    ) -> None:
+        """The next one and bookmarks come, as if it had never been."""
+        async with caller.watch(f"{CONFIGMAPS}?allowWatchBookmarks=true") as lines:
+            await start(lines)
+            devcluster.faults.add(Fault("lose", after_events=1))
+            for name in ("a", "b", "c"):
+                await devcluster.create("configmaps", {"metadata": {"name": name}})
+            names = [(await lines.next())["object"]["metadata"]["name"] for _ in range(2)]
+        assert names == ["a", "c"]
+
     async def test_an_error_event_is_the_last(self, devcluster: DevCluster, caller: Caller) -> None:
         """Its code, reason and message are as asked, and the stream ends after it."""
         async with caller.watch(CONFIGMAPS) as lines:

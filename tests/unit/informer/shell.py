@@ -278,6 +278,10 @@ class Shell:
         """Say that the server was seen at a version from the past."""
         return self._perform(self.reflector.suspect(now=self.now, jitter=self.jitter))
 
+    def distrust(self) -> Shell:
+        """Say that what is held was proven wrong."""
+        return self._perform(self.reflector.distrust(now=self.now, jitter=self.jitter))
+
     def stop(self) -> Shell:
         """Stop."""
         return self._perform(self.reflector.stop(now=self.now, jitter=self.jitter))

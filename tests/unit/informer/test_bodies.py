@@ -201,7 +201,7 @@ def test_items_come_while_the_body_streams() -> None:
     [
         pytest.param(
             {"resourceVersion": "9", "continue": "t", "remainingItemCount": 7},
-            ListMetadata(resource_version="9", continue_token="t"),
+            ListMetadata(resource_version="9", continue_token="t", remaining_count=7),
             id="a page",
         ),
         pytest.param(
@@ -295,6 +295,12 @@ def test_a_body_that_ends_early_is_an_error(length: int, size: int) -> None:
         pytest.param(b'{"a":{"b":}}', MalformedError, id="a bad value"),
         pytest.param(b"{7:1}", MalformedError, id="a key that is no text"),
         pytest.param(b'{"\xff":1}', MalformedError, id="a key that is not UTF-8"),
+        pytest.param(b'{"kind":"\xff"}', NotAListError, id="a kind that is not UTF-8"),
+        pytest.param(
+            b'{"items":[],"metadata":{"resourceVersion":"9","continue":"\xff"}}',
+            UnexpectedError,
+            id="a continue token that is not UTF-8",
+        ),
         pytest.param(b'{"a":1 "b":2}', MalformedError, id="no comma"),
         pytest.param(_WHOLE + b"x", MalformedError, id="something behind it"),
         pytest.param(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.items import item, served, source_spec
 from watchcache_server.informer.cursors import Advance, Limits, Outcome
 from watchcache_server.informer.filters import EVERYTHING, Filter
@@ -141,3 +143,51 @@ def test_who_falls_behind_with_a_difference_still_gets_it() -> None:
     assert told(first) == []
     assert told(second) == [(MODIFIED, "a"), (DELETED, "d")]
     assert held.groups == []
+
+
+COMES_BACK = [reason for reason in LeftReason if reason is not LeftReason.SELECTION]
+
+
+@pytest.mark.parametrize("reason", COMES_BACK)
+@pytest.mark.parametrize("is_back", [False, True])
+def test_who_is_given_by_versions_is_not_told_of_what_may_come_back_as_it_was(
+    reason: LeftReason, is_back: bool
+) -> None:
+    """It begins anew: with its old token it would hold again, by its versions, what it then lacks.
+
+    Found by a storm: rights were revoked and granted while readers came back after a restart.
+    """
+    store, source = make_store(thing("a", 5))
+    cursor = begin_snapshot(store, EVERYTHING, store.revision)
+    store.purge(source, reason, 2.0)
+    if is_back:
+        source.served = served()
+        source.stage([thing("a", 5)])
+        store.commit(source, 3.0, "6")
+    step = advance(store, EVERYTHING, cursor, held=Past({source: "6"}))
+    assert (step.outcome, told(step)) == (Outcome.EXPIRED, [])
+
+
+def test_nor_is_who_falls_behind_meanwhile() -> None:
+    """Also where the history no longer has it, and only the end itself is left."""
+    store, source = make_store(thing("a", 5))
+    other = store.add_source(source_spec(namespace="team-b"))
+    other.served = served()
+    other.stage([])
+    store.commit(other, 1.0, "6")
+    cursor = begin_snapshot(store, EVERYTHING, store.revision)
+    store.purge(source, LeftReason.RIGHTS_REVOKED, 2.0)
+    for version in range(10, 200):
+        store.apply(other, [Upsert(item("b", namespace="team-b", version=str(version)))], 2.0)
+    assert not store.history.covers(cursor.revision)
+    step = advance(store, EVERYTHING, cursor, held=Past({source: "6", other: "6"}))
+    assert (step.outcome, told(step)) == (Outcome.EXPIRED, [])
+
+
+def test_who_says_what_it_holds_is_told_of_that_as_well() -> None:
+    """It says so anew when it comes again."""
+    store, source = make_store(thing("a", 5))
+    cursor = begin_snapshot(store, EVERYTHING, store.revision)
+    store.purge(source, LeftReason.RIGHTS_REVOKED, 2.0)
+    step = advance(store, EVERYTHING, cursor, held=known(("a", 5)))
+    assert told(step) == [(LEFT, "a")]

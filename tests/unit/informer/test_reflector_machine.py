@@ -346,6 +346,12 @@ class ReflectorMachine(RuleBasedStateMachine):
         self.shell.suspect()
         self.after(is_progress=True)
 
+    @rule()
+    def distrust(self) -> None:
+        """Someone has proven that what is held is wrong."""
+        self.shell.distrust()
+        self.after(is_progress=True)
+
     # Promises
 
     @invariant()

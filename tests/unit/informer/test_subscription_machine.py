@@ -356,11 +356,27 @@ class SubscriptionMachine(RuleBasedStateMachine):
                     del reader.held[key]
         reader.end_difference()
 
-    @rule(i=which, limits=limits, before=changes, after=changes)
+    @rule(
+        i=which,
+        limits=limits,
+        before=changes,
+        after=changes,
+        purged=st.none() | which,
+        is_back=st.booleans(),
+    )
     def come_back_after_a_restart(
-        self, i: int, limits: Limits, before: list[Change], after: list[Change]
+        self,
+        i: int,
+        limits: Limits,
+        before: list[Change],
+        after: list[Change],
+        purged: int | None,
+        is_back: bool,
     ) -> None:
-        """Go on at another store, which has gone on too, by the upstream versions of a token."""
+        """Go on at another store, which has gone on too, by the upstream versions of a token.
+
+        Meanwhile the rights of one of its informers may have been revoked, and granted again.
+        """
         reader = self.readers[i % len(self.readers)].copy()
         if reader.token is None or reader.token[1] is not None:
             return
@@ -392,6 +408,12 @@ class SubscriptionMachine(RuleBasedStateMachine):
             again.ask()
             while again.answer():
                 pass
+        if purged is not None and informers:
+            again = informers[purged % len(informers)]
+            again.purge(LeftReason.RIGHTS_REVOKED)
+            if is_back:
+                again.list(0)
+                again.commit()
         reader.store, reader.limits = store, limits
         reader.begin_with(Past(versions), begin_snapshot(store, reader.wanted, revision))
         for source, thing, is_deleted in ends:

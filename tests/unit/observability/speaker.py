@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from watchcache_server.model.specs import ExtensionKey, SourceSpec
-from watchcache_server.model.states import SourceState
+from watchcache_server.model.states import CheckOutcome, SourceState
 from watchcache_server.observability.reporter import FullReporter
 
 KEY = ExtensionKey("team-a", "shop")
@@ -31,6 +31,8 @@ def tell_all(reporter: FullReporter) -> None:
     reporter.events_read(SPEC, 7)
     for event in ("relist", "watch_ended", "request_failed", "undecodable"):
         reporter.informer_counted(SPEC, event, "EXPIRED")
+    for outcome in CheckOutcome:
+        reporter.consistency_checked(KEY, SPEC, outcome, "", {"held": 2, "listed": 3})
     reporter.informer_failed(KEY, SPEC, FAULT)
     reporter.extension_ended(KEY, "DEREGISTERED")
     reporter.batch_sent(5, 1000, 0.003)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.observability.speaker import FAULT, KEY, SPEC, tell_all
 from watchcache_server.model.specs import ExtensionKey
-from watchcache_server.model.states import SourceState
+from watchcache_server.model.states import CheckOutcome, SourceState
 from watchcache_server.observability.log_reporter import LogReporter
 
 PENDING, SYNCING, LIVE = SourceState.PENDING, SourceState.SYNCING, SourceState.LIVE
@@ -88,6 +88,33 @@ def test_a_failing_informer_is_told_with_all_that_a_person_needs(
         "reason": "VERBS_MISSING",
         "message": "needs list",
     }
+
+
+def test_what_differs_from_its_api_server_is_told_each_time(
+    log: Log, reporter: LogReporter
+) -> None:
+    """With all that was counted; that all is well, or could not be told, is a detail."""
+    counts = {"held": 3, "listed": 2, "missing": 0, "outdated": 0, "surplus": 1}
+    for outcome in CheckOutcome:
+        is_mismatch = outcome is CheckOutcome.MISMATCH
+        for _ in range(2):
+            reporter.consistency_checked(KEY, SPEC, outcome, "why", counts if is_mismatch else {})
+    assert log.lines == 2 * [
+        (
+            "warning",
+            "informer differs from its API server",
+            {
+                "extension": "team-a/shop",
+                "cluster": "hub",
+                "resource": "deployments.apps",
+                "namespace": "team-a",
+                "outcome": "mismatch",
+                "message": "why",
+                **counts,
+            },
+        )
+    ]
+    assert log.details == 6 * ["informer compared with its API server"]
 
 
 def test_trying_again_in_vain_is_told_once(log: Log, reporter: LogReporter) -> None:

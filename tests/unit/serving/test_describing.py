@@ -12,8 +12,10 @@ from tests.unit.extensions.test_informer import WALL, World
 from tests.unit.extensions.world import spec_of
 from tests.unit.serving.registered import Clusters
 from watchcache.v1alpha1 import extension_pb2
+from watchcache_server.informer.audit import Finding
+from watchcache_server.kubernetes.checking import Checked
 from watchcache_server.kubernetes.errors import TokenRequestFailedError
-from watchcache_server.model.states import ExtensionState, Projection, SourceState
+from watchcache_server.model.states import CheckOutcome, ExtensionState, Projection, SourceState
 from watchcache_server.serving.describing import (
     cluster_messages,
     extension_message,
@@ -96,6 +98,30 @@ def test_an_informer_is_described_by_what_it_watches_and_holds(world: Described)
     assert message.next_attempt_time.seconds == WALL + 7.0
     assert message.sync_duration.seconds == 2
     assert not message.HasField("missing_access")
+
+
+@pytest.mark.parametrize("outcome", CheckOutcome)
+def test_a_check_is_described_with_what_it_has_found(
+    world: Described, outcome: CheckOutcome
+) -> None:
+    """Once there was one; what was found before it stays counted."""
+    informer = world.informer()
+    assert not source_message(informer).HasField("consistency_check")
+    lost = Checked(
+        outcome=CheckOutcome.MISMATCH, finding=Finding("20", held=2, listed=1, surplus=1)
+    )
+    informer.checked(lost, is_mended=True)
+    world.time.advance(5.0)
+    checked = lost if outcome is CheckOutcome.MISMATCH else Checked(outcome=outcome, problem="")
+    informer.checked(checked, is_mended=False)
+    check = source_message(informer).consistency_check
+    name = extension_pb2.ConsistencyOutcome.Name(check.outcome)
+    assert name == f"CONSISTENCY_OUTCOME_{outcome.name}"
+    is_lost = outcome is CheckOutcome.MISMATCH
+    assert check.mismatch_count == (2 if is_lost else 1)
+    assert check.check_time.seconds == WALL + 5.0
+    assert check.mismatch_time.seconds == WALL + (5.0 if is_lost else 0.0)
+    assert bool(check.message) is (outcome in (CheckOutcome.MISMATCH, CheckOutcome.UNCLEAR))
 
 
 def test_what_is_missing_is_described_as_a_rule(world: Described) -> None:

@@ -120,6 +120,26 @@ async def test_it_waits_until_the_informers_are_settled(world: Watched) -> None:
     assert past.asked == ["11"]
 
 
+async def test_what_others_change_meanwhile_is_no_reason_not_to_wait(world: Watched) -> None:
+    """The others of the service are served, bookmarks come, and all is said once it is settled.
+
+    Found by a storm of restarts: a reader whose silence was over never waited again, and with it
+    stood the whole service.
+    """
+    busy, late = world.live("kept"), world.informer(namespace="team-b")
+    past, other = ScriptedPast(busy), ScriptedPast(late)
+    reader = come_back(world, busy, late)
+    for count in range(1, 4):
+        change(busy, "kept", str(20 + count))
+        assert (await reader.until("bookmark", count)).resume_token == b""
+    assert (past.asked, reader.of("batch")) == ([], [])
+    late.commit(0.0, "20")
+    late.set_state(SourceState.LIVE, "SYNCED", "")
+    assert (await reader.until("synced")).resume_token
+    assert reader.events == [(ADDED, "kept")]
+    assert (past.asked, other.asked) == (["11"], ["11"])
+
+
 async def test_bookmarks_come_while_the_past_is_read(world: Watched) -> None:
     """Its reader would take the stream for dead otherwise."""
     informer = world.live("a")

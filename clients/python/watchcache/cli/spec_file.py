@@ -61,6 +61,14 @@ _FLAGS = {"onlyTheseObjects"}
 _SPANS = {"ttl"}
 
 
+# Besides its own errors the parser raises what its constructors do of a date such as 2030-13-01, of
+# !!bool x and of !!timestamp x.
+_UNREADABLE = (
+    *(yaml.YAMLError, RecursionError, ValueError),
+    *(LookupError, AttributeError, TypeError),
+)
+
+
 class SpecFileError(InvalidArgumentError):
     """A spec file cannot be used: wrong use of the command, found before anything is sent."""
 
@@ -72,7 +80,7 @@ def read_spec(path: str) -> dict[str, Any]:
     """
     try:
         document = yaml.safe_load(read_content(path))
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2030-13-01
+    except _UNREADABLE as error:
         raise SpecFileError.of(path, f"it is no YAML: {error}") from error
     if isinstance(document, dict) and isinstance(document.get("spec"), dict):
         return _registered_spec(document, path)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from watchcache.cli.grants import grant_commands
 from watchcache.cli.terminal import Cell, age_text, aligned, counted, left_text, size_text
-from watchcache.states import ExtensionState, SourceState
+from watchcache.states import ConsistencyOutcome, ExtensionState, SourceState
 from watchcache.status import Cluster, ExtensionStatus, Source
 
 __all__ = [
@@ -89,6 +89,8 @@ def extension_lines(extension: ExtensionStatus, *, default_cluster: str) -> list
         if not (source.namespace_selector and subject in told):
             told.add(subject)
             lines += _advice(source, extension, default_cluster)
+    for source in extension.sources:
+        lines += _doubt(source, default_cluster)
     for credential in extension.credentials:
         if credential.message:
             lines.append(Text(f"token on {credential.cluster}: {credential.message}"))
@@ -178,12 +180,31 @@ def _scope(source: Source) -> str:
     return " ".join([scope, *filter(None, selectors)])
 
 
-def _advice(source: Source, extension: ExtensionStatus, default_cluster: str) -> list[Text]:
+def _doubt(source: Source, default_cluster: str) -> list[Text]:
+    """Say what comparing an informer with its API server has found that a person should know."""
+    check = source.consistency_check
+    if check is None or check.mismatch_time is None:
+        return []
+    told = f"{_place(source, default_cluster)}: differed from its API server"
+    if check.outcome is ConsistencyOutcome.MISMATCH:
+        told += f" {age_text(check.mismatch_time)} ago: {check.message}"
+    else:
+        times = "once" if check.mismatch_count == 1 else f"{check.mismatch_count} times"
+        told += f" {times}, the last time {age_text(check.mismatch_time)} ago"
+    return [Text(f"{told}.")]
+
+
+def _place(source: Source, default_cluster: str) -> str:
     where = f" on {source.cluster}" if source.cluster != default_cluster else ""
     label = source.label
     if source.namespace_selector:
         label = f"namespaces {source.namespace_selector}"
-    told = f"{label}{where}: {source.message or source.reason or source.state.lower()}"
+    return f"{label}{where}"
+
+
+def _advice(source: Source, extension: ExtensionStatus, default_cluster: str) -> list[Text]:
+    place = _place(source, default_cluster)
+    told = f"{place}: {source.message or source.reason or source.state.lower()}"
     if source.next_attempt_time is not None:
         wait = (source.next_attempt_time - datetime.now(UTC)).total_seconds()
         told += f"; next check in {left_text(wait)}"

@@ -155,6 +155,42 @@ SOURCE_STATE_STOPPED: SourceState.ValueType  # 9
 """Ended; the extension no longer asks for it."""
 Global___SourceState: _TypeAlias = SourceState  # noqa: Y015
 
+class _ConsistencyOutcome:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ConsistencyOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ConsistencyOutcome.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CONSISTENCY_OUTCOME_UNSPECIFIED: _ConsistencyOutcome.ValueType  # 0
+    """Not known to this client."""
+    CONSISTENCY_OUTCOME_CONSISTENT: _ConsistencyOutcome.ValueType  # 1
+    """No difference that the stream of changes does not explain."""
+    CONSISTENCY_OUTCOME_MISMATCH: _ConsistencyOutcome.ValueType  # 2
+    """The informer did not hold what the API server lists. All objects are listed anew, and subscribers told the
+    difference; unless that was of no use the last time, as the message then says.
+    """
+    CONSISTENCY_OUTCOME_UNCLEAR: _ConsistencyOutcome.ValueType  # 3
+    """It could not be told, as where too much changed meanwhile. Nothing follows from it."""
+    CONSISTENCY_OUTCOME_FAILED: _ConsistencyOutcome.ValueType  # 4
+    """The API server could not be asked, as the message says. Nothing follows from it."""
+
+class ConsistencyOutcome(_ConsistencyOutcome, metaclass=_ConsistencyOutcomeEnumTypeWrapper):
+    """ConsistencyOutcome is what came of a comparison."""
+
+CONSISTENCY_OUTCOME_UNSPECIFIED: ConsistencyOutcome.ValueType  # 0
+"""Not known to this client."""
+CONSISTENCY_OUTCOME_CONSISTENT: ConsistencyOutcome.ValueType  # 1
+"""No difference that the stream of changes does not explain."""
+CONSISTENCY_OUTCOME_MISMATCH: ConsistencyOutcome.ValueType  # 2
+"""The informer did not hold what the API server lists. All objects are listed anew, and subscribers told the
+difference; unless that was of no use the last time, as the message then says.
+"""
+CONSISTENCY_OUTCOME_UNCLEAR: ConsistencyOutcome.ValueType  # 3
+"""It could not be told, as where too much changed meanwhile. Nothing follows from it."""
+CONSISTENCY_OUTCOME_FAILED: ConsistencyOutcome.ValueType  # 4
+"""The API server could not be asked, as the message says. Nothing follows from it."""
+Global___ConsistencyOutcome: _TypeAlias = ConsistencyOutcome  # noqa: Y015
+
 @_typing.final
 class ExtensionSpec(_message.Message):
     """ExtensionSpec is the whole wish of a tenant. Two specs that mean the same are the same: the order of
@@ -480,6 +516,7 @@ class SourceStatus(_message.Message):
     SYNC_DURATION_FIELD_NUMBER: _builtins.int
     INDEX_PATHS_FIELD_NUMBER: _builtins.int
     UNINDEXED_VALUE_COUNT_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_CHECK_FIELD_NUMBER: _builtins.int
     NAMESPACE_SELECTOR_FIELD_NUMBER: _builtins.int
     NAMESPACE_COUNT_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
@@ -550,6 +587,10 @@ class SourceStatus(_message.Message):
     def index_paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Field paths that its objects are indexed by."""
 
+    @_builtins.property
+    def consistency_check(self) -> Global___ConsistencyCheck:
+        """What the last comparison of its objects with those of the API server has found; not set before the first."""
+
     def __init__(
         self,
         *,
@@ -575,16 +616,59 @@ class SourceStatus(_message.Message):
         sync_duration: _duration_pb2.Duration | None = ...,
         index_paths: _abc.Iterable[_builtins.str] | None = ...,
         unindexed_value_count: _builtins.int = ...,
+        consistency_check: Global___ConsistencyCheck | None = ...,
         namespace_selector: _builtins.str = ...,
         namespace_count: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["last_contact_time", b"last_contact_time", "missing_access", b"missing_access", "next_attempt_time", b"next_attempt_time", "state_time", b"state_time", "sync_duration", b"sync_duration"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["consistency_check", b"consistency_check", "last_contact_time", b"last_contact_time", "missing_access", b"missing_access", "next_attempt_time", b"next_attempt_time", "state_time", b"state_time", "sync_duration", b"sync_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "field_selector", b"field_selector", "group", b"group", "index_paths", b"index_paths", "kind", b"kind", "label_selector", b"label_selector", "last_contact_time", b"last_contact_time", "message", b"message", "missing_access", b"missing_access", "namespace", b"namespace", "namespace_count", b"namespace_count", "namespace_selector", b"namespace_selector", "next_attempt_time", b"next_attempt_time", "object_count", b"object_count", "projection", b"projection", "raw_bytes", b"raw_bytes", "reason", b"reason", "resource", b"resource", "state", b"state", "state_time", b"state_time", "stored_bytes", b"stored_bytes", "sync_duration", b"sync_duration", "unindexed_value_count", b"unindexed_value_count", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "consistency_check", b"consistency_check", "field_selector", b"field_selector", "group", b"group", "index_paths", b"index_paths", "kind", b"kind", "label_selector", b"label_selector", "last_contact_time", b"last_contact_time", "message", b"message", "missing_access", b"missing_access", "namespace", b"namespace", "namespace_count", b"namespace_count", "namespace_selector", b"namespace_selector", "next_attempt_time", b"next_attempt_time", "object_count", b"object_count", "projection", b"projection", "raw_bytes", b"raw_bytes", "reason", b"reason", "resource", b"resource", "state", b"state", "state_time", b"state_time", "stored_bytes", b"stored_bytes", "sync_duration", b"sync_duration", "unindexed_value_count", b"unindexed_value_count", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SourceStatus: _TypeAlias = SourceStatus  # noqa: Y015
+
+@_typing.final
+class ConsistencyCheck(_message.Message):
+    """ConsistencyCheck is what comparing an informer with its API server has found."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECK_TIME_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    MISMATCH_COUNT_FIELD_NUMBER: _builtins.int
+    MISMATCH_TIME_FIELD_NUMBER: _builtins.int
+    outcome: Global___ConsistencyOutcome.ValueType
+    """What it has found."""
+    message: _builtins.str
+    """What differs or went wrong, in a sentence for people. Empty when there is nothing to say."""
+    mismatch_count: _builtins.int
+    """Number of comparisons of this informer that have found a difference."""
+    @_builtins.property
+    def check_time(self) -> _timestamp_pb2.Timestamp:
+        """When it ended."""
+
+    @_builtins.property
+    def mismatch_time(self) -> _timestamp_pb2.Timestamp:
+        """When a difference was last found; not set before the first."""
+
+    def __init__(
+        self,
+        *,
+        check_time: _timestamp_pb2.Timestamp | None = ...,
+        outcome: Global___ConsistencyOutcome.ValueType = ...,
+        message: _builtins.str = ...,
+        mismatch_count: _builtins.int = ...,
+        mismatch_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["check_time", b"check_time", "mismatch_time", b"mismatch_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["check_time", b"check_time", "message", b"message", "mismatch_count", b"mismatch_count", "mismatch_time", b"mismatch_time", "outcome", b"outcome"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConsistencyCheck: _TypeAlias = ConsistencyCheck  # noqa: Y015
 
 @_typing.final
 class AccessRule(_message.Message):
