@@ -25,7 +25,7 @@ from watchcache_server.informer.source import Source, Unverified
 from watchcache_server.informer.streams import EventStream
 from watchcache_server.informer.versions import Order, compare_versions
 from watchcache_server.kubernetes.access import ApiAccess
-from watchcache_server.kubernetes.errors import AccessError
+from watchcache_server.kubernetes.errors import AccessError, TransportError
 from watchcache_server.kubernetes.requests import resource_path, watch_request
 from watchcache_server.kubernetes.slices import SlicedReader
 from watchcache_server.kubernetes.verification import VerificationLimits, verify
@@ -36,11 +36,19 @@ __all__ = ["Ended", "PastLostError", "PastReader"]
 # A bookmark comes two seconds before a watch ends.
 _WATCH_SECONDS: Final = 3
 _PAUSE_SECONDS: Final = 0.2
+# A watch that is not at its end so long after it should be is dead.
+_SPARE_SECONDS: Final = 3.0
+# What fails so often in a row will fail again.
+_ATTEMPTS: Final = 3
 _LIMIT_SECONDS: Final = 30.0
 
 
 class PastLostError(Exception):
     """What happened in between cannot be read any more; the text says why."""
+
+
+class _NotNowError(Exception):
+    """The API server failed in a way that may be over soon."""
 
 
 class Ended:
@@ -81,17 +89,40 @@ class PastReader:
         ends: dict[str, Item] = {}
         try:
             async with asyncio.timeout(_LIMIT_SECONDS):
-                since = await self._read(source, since, until, ends)
-                while compare_versions(since, until) is Order.OLDER:
-                    await asyncio.sleep(_PAUSE_SECONDS)
-                    since = await self._read(source, since, until, ends)
+                await self._read_up_to(source, since, until, ends)
                 return await self._sorted(source, ends)
         except TimeoutError:
             raise PastLostError(
                 f"the API server did not tell of it within {_LIMIT_SECONDS:g} s"
             ) from None
-        except AccessError as error:
+        except (AccessError, _NotNowError) as error:
             raise PastLostError(str(error)) from error
+
+    async def _read_up_to(
+        self, source: Source, since: str, until: str, ends: dict[str, Item]
+    ) -> None:
+        """Read one watch after the other; what fails in passing is read again."""
+        failures = 0
+        while True:
+            try:
+                since = await self._read_in_time(source, since, until, ends)
+                failures = 0
+            except (TransportError, _NotNowError):
+                failures += 1
+                if failures == _ATTEMPTS:
+                    raise
+            if compare_versions(since, until) is not Order.OLDER:
+                return
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _read_in_time(
+        self, source: Source, since: str, until: str, ends: dict[str, Item]
+    ) -> str:
+        try:
+            async with asyncio.timeout(_WATCH_SECONDS + _SPARE_SECONDS):
+                return await self._read(source, since, until, ends)
+        except TimeoutError:
+            raise _NotNowError("the API server leaves its watches open and silent") from None
 
     async def _read(self, source: Source, since: str, until: str, ends: dict[str, Item]) -> str:
         """Read one watch; return the version that it came to."""
@@ -114,7 +145,8 @@ class PastReader:
         stream = EventStream(decoder, self._max_event_bytes)
         async with await self._access.open(request) as response:
             if response.status != 200:
-                raise PastLostError(f"the API server answered {response.status}")
+                error = _NotNowError if _is_passing(response.status) else PastLostError
+                raise error(f"the API server answered {response.status}")
             while chunk := await self._reader.chunk(response):
                 for event in stream.feed(chunk):
                     since = _take(event, ends)
@@ -138,11 +170,16 @@ class PastReader:
         return ended
 
 
+def _is_passing(code: int) -> bool:
+    return code == 429 or code >= 500
+
+
 def _take(event: WatchEvent, ends: dict[str, Item]) -> str:
     """Take an event in; return the version that the watch has come to."""
     match event:
         case StreamError():
-            raise PastLostError(
+            error = _NotNowError if _is_passing(event.status.code) else PastLostError
+            raise error(
                 f"the API server ended the watch: {event.status.code} {event.status.message}"
             )
         case Broken():

@@ -42,6 +42,7 @@ GONE = (
     ).encode()
     + b"\n"
 )
+BROKEN = GONE.replace(b"410", b"500")
 
 
 class Body:
@@ -50,11 +51,12 @@ class Body:
     def __init__(self, chunks: list[Any], status: int = 200) -> None:
         self.status = status
         self._chunks = list(chunks)
+        self._left: list[Any] = []
 
     async def read_chunk(self) -> bytes:
-        if not self._chunks:
+        if not self._left:
             return b""
-        chunk = self._chunks.pop(0)
+        chunk = self._left.pop(0)
         if isinstance(chunk, Exception):
             raise chunk
         if chunk is None:
@@ -62,6 +64,7 @@ class Body:
         return bytes(chunk)
 
     async def __aenter__(self) -> Self:
+        self._left = list(self._chunks)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -157,7 +160,8 @@ LOST: dict[str, tuple[Body, str]] = {
     "forbidden": (Body([], status=403), "answered 403"),
     "garbage": (Body([b"garbage\n"]), "could not be read"),
     "cut": (Body([BodyCutError("hub", "server", "cut")]), "cut"),
-    "silent": (Body([None]), "did not tell of it within 30 s"),
+    "silent": (Body([None]), "open and silent"),
+    "busy": (Body([], status=429), "answered 429"),
     "never there": (Body([bookmark("15")]), "did not tell of it within 30 s"),
 }
 
@@ -168,6 +172,29 @@ async def test_a_past_that_cannot_be_read_is_lost(name: str) -> None:
     body, why = LOST[name]
     with pytest.raises(PastLostError, match=why):
         await reader(Api(body)).ended(source(), "10", "20")
+
+
+PASSING = {
+    "cut": Body([event("DELETED", "a", "12"), BodyCutError("hub", "server", "cut")]),
+    "busy": Body([], status=429),
+    "failing": Body([], status=503),
+    "failing in the stream": Body([BROKEN]),
+    "silent": Body([event("DELETED", "a", "12"), None]),
+}
+
+
+@pytest.mark.parametrize("name", PASSING)
+async def test_what_fails_in_passing_is_read_again(name: str) -> None:
+    """Whoever comes back need not begin anew for one broken connection."""
+    whole = Body([event("DELETED", "a", "12") + bookmark("20")])
+    api = Api(PASSING[name], whole)
+    started = asyncio.get_running_loop().time()
+    ended = await reader(api).ended(source(), "10", "20")
+    assert [item.uid for item in ended.deleted] == ["uid-a"]
+    assert [query.query.partition("resourceVersion=10")[1] for query in api.requests] == [
+        "resourceVersion=10"
+    ] * 2
+    assert asyncio.get_running_loop().time() - started < 10.0
 
 
 @pytest.mark.parametrize("since", ["30", "odd"])
