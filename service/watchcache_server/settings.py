@@ -201,7 +201,9 @@ class Settings:
 
     # Extensions
     max_extensions: int = _setting(1000, "Extensions registered at once.", low=1)
-    max_sources: int = _setting(500, "Informers of one extension.", low=1)
+    max_sources: int = _setting(
+        500, "Informers of one extension, those of sets of namespaces included.", low=1
+    )
     max_spec_bytes: int = _setting(
         1024 * 1024,
         "Size of a spec, manifests included; also of its selectors, counted for each informer.",

@@ -13,31 +13,12 @@ from tests.chaos.interruptions import cut_clients, holds
 from tests.chaos.proxy import Proxy
 from tests.chaos.receiver import held_by
 from tests.chaos.world import World
-from tests.contract.api import Api, eventually, unique
+from tests.contract.api import Api, eventually
+from tests.e2e.acting import grant_everywhere
 from tests.e2e.recording import Recorder
 from watchcache import Resource
 
 _BACKOFF = watchcache.Backoff("0.05s", "0.5s")
-
-
-async def grant_all(api: Api, namespace: str, account: str) -> None:
-    """Let a ServiceAccount read the ConfigMaps of every namespace, one by one too."""
-    name = unique("reader")
-    base = "/apis/rbac.authorization.k8s.io/v1"
-    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]
-    await api.create(f"{base}/clusterroles", {"metadata": {"name": name}, "rules": rules})
-    await api.create(
-        f"{base}/clusterrolebindings",
-        {
-            "metadata": {"name": name},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": name,
-            },
-            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
-        },
-    )
 
 
 async def change_specs(
@@ -70,7 +51,7 @@ async def test_a_changing_spec_loses_doubles_and_disorders_nothing(
     recorder.is_selected_upstream = True
     other = f"{namespace}-b"
     await api.create("/api/v1/namespaces", {"metadata": {"name": other}})
-    await grant_all(api, namespace, account)
+    await grant_everywhere(api, namespace, account, "configmaps")
     name = f"{namespace}/shop"
     both = [Resource("configmaps", namespaces=[namespace, other])]
     specs = [

@@ -15,6 +15,7 @@ __all__ = [
     "deployment",
     "exhaust",
     "grant",
+    "grant_everywhere",
     "next_events",
     "until",
     "wait_live",
@@ -39,6 +40,26 @@ async def grant(api: Api, namespace: str, account: str, group: str, *resources: 
             "roleRef": {
                 "apiGroup": "rbac.authorization.k8s.io",
                 "kind": "Role",
+                "name": name,
+            },
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        },
+    )
+
+
+async def grant_everywhere(api: Api, namespace: str, account: str, *resources: str) -> None:
+    """Let the ServiceAccount get, list and watch resources of the core group on the cluster."""
+    name = unique("reader")
+    base = "/apis/rbac.authorization.k8s.io/v1"
+    rules = [{"apiGroups": [""], "resources": list(resources), "verbs": ["get", "list", "watch"]}]
+    await api.create(f"{base}/clusterroles", {"metadata": {"name": name}, "rules": rules})
+    await api.create(
+        f"{base}/clusterrolebindings",
+        {
+            "metadata": {"name": name},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
                 "name": name,
             },
             "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],

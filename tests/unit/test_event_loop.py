@@ -7,17 +7,20 @@ import contextlib
 import socket
 import ssl
 import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
+from tests.controlplane.credentials import Credentials
 from watchcache_server.event_loop import EventLoop
 
 _DESCRIPTORS = Path("/proc/self/fd")
 _ROUNDS = 30
 _AT_ONCE = 20
+_LIMIT_SECONDS = 90
 
 
 @pytest.fixture
@@ -77,6 +80,23 @@ def test_a_socket_whose_connection_failed_has_no_descriptor(resetting: int) -> N
         runner.run(storm())
     # The server may have yet to close what it took last.
     assert len(list(_DESCRIPTORS.iterdir())) < before + _AT_ONCE
+
+
+async def test_resets_while_connecting_leave_the_process_alone(tmp_path: Path) -> None:
+    """No descriptor is closed twice: libuv ends the process for it, or another connection dies."""
+    files = Credentials(tmp_path)
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.unit.resetting"),
+        *map(str, (files.ca_file, files.serving_certificate, files.serving_key)),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(_LIMIT_SECONDS):
+            _, told = await program.communicate()
+    finally:
+        if program.returncode is None:
+            program.kill()
+    assert program.returncode == 0, told.decode()[-2000:]
 
 
 def test_connections_that_succeed_are_as_ever() -> None:

@@ -99,6 +99,7 @@ class Connection:
         only_these_objects: bool = False,
         clusters: Sequence[str] = (),
         namespaces: Sequence[str] = (),
+        namespace_selector: str = "",
         projection: Projection | str | None = None,
         index_paths: Sequence[str] = (),
         ttl: Duration | None = None,
@@ -109,10 +110,11 @@ class Connection:
         `watch` lists resources ("deployments.apps", "pods", or `Resource` for more); `content`
         holds manifests to derive them from, with `only_these_objects` to watch exactly those.
         Without either, the extension watches nothing. `namespaces` and `projection` hold for every
-        entry of `watch` that names none of its own; no namespaces means all. So do `index_paths`,
-        the field paths that objects can be filtered by ("spec.nodeName"). `ttl` frees the
-        extension when nobody watches or renews it for so long. `wait` lets the answer wait until
-        every informer is live or has failed; look at `not_live` of what is returned.
+        entry of `watch` that names none of its own; no namespaces means all. In their place,
+        `namespace_selector` chooses them by label ("tier=gold") as they come and go. So do
+        `index_paths`, the field paths that objects can be filtered by ("spec.nodeName"). `ttl`
+        frees the extension when nobody watches or renews it for so long. `wait` lets the answer
+        wait until every informer is live or has failed; look at `not_live` of what is returned.
 
         Raises InvalidArgumentError with every broken rule in `field_violations`.
         """
@@ -128,6 +130,7 @@ class Connection:
                 only_these_objects=only_these_objects,
                 clusters=clusters,
                 namespaces=namespaces,
+                namespace_selector=namespace_selector,
                 projection=projection,
                 index_paths=index_paths,
                 ttl=ttl,

@@ -494,6 +494,7 @@ def _told(sources: Iterable[Source]) -> str:
     return "; ".join(
         f"{source.label} on {source.cluster}"
         + (f" in {source.namespace}" if source.namespace else "")
+        + (f" in namespaces {source.namespace_selector}" if source.namespace_selector else "")
         + f" is {source.state}"
         + (f" ({source.message})" if source.message else "")
         for source in sources

@@ -17,7 +17,7 @@ from watchcache.status import Source
 
 __all__ = ["SourceTable"]
 
-_Identity = tuple[str, str, str, str, str, str, Projection, tuple[str, ...]]
+_Identity = tuple[str, str, str, str, str, str, Projection, tuple[str, ...], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class SourceTable:
                 for identity, seen in self._held.items()
                 if (chosen is None or identity in chosen)
                 and seen.source.is_loaded
-                and not seen.source.is_live
+                and not seen.source.is_current
             ),
             default=0.0,
         )
@@ -119,6 +119,7 @@ def _identity(source: Source) -> _Identity:
         # While one takes over from another, they may differ in nothing else.
         source.projection,
         source.index_paths,
+        source.namespace_selector,
     )
 
 

@@ -36,7 +36,8 @@ class Resource:
     ("deployments.apps", "deployments.v1.apps", "pods", "Deployment.apps"). `namespaces` and
     `projection` are those of the registration if not given, and so are `index_paths`, by which
     objects can be filtered ("spec.nodeName"). No namespaces, `()`, means all of them, and is what a
-    cluster-scoped resource needs.
+    cluster-scoped resource needs. `namespace_selector` stands in their place: a label selector over
+    namespaces ("tier=gold"), which are watched as long as they match.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Resource:
     field_selector: str = ""
     projection: Projection | str | None = None
     index_paths: Sequence[str] | None = None
+    namespace_selector: str = ""
 
     def to_message(
         self,
@@ -53,12 +55,15 @@ class Resource:
         namespaces: Sequence[str],
         projection: extension_pb2.Projection.ValueType,
         index_paths: Sequence[str] = (),
+        namespace_selector: str = "",
     ) -> extension_pb2.ResourceWatch:
         """Return the entry, with defaults for what it leaves open; errors name it by `field`."""
+        is_open = self.namespaces is None and not self.namespace_selector
         message = extension_pb2.ResourceWatch(
             label_selector=self.label_selector,
             field_selector=self.field_selector,
-            namespaces=namespaces if self.namespaces is None else (),
+            namespaces=namespaces if is_open else (),
+            namespace_selector=namespace_selector if is_open else self.namespace_selector,
             projection=projection,
             index_paths=index_paths if self.index_paths is None else (),
         )
@@ -95,6 +100,7 @@ def build_spec(
     only_these_objects: bool = False,
     clusters: Sequence[str] = (),
     namespaces: Sequence[str] = (),
+    namespace_selector: str = "",
     projection: Projection | str | None = None,
     index_paths: Sequence[str] = (),
     ttl: Duration | None = None,
@@ -119,7 +125,10 @@ def build_spec(
         paths = tuple(_names(index_paths, field="index_paths"))
     with violations.collecting():
         if content is not None:
-            _fill_content(spec, content, namespaces, projection=kept)
+            if namespaces or namespace_selector:
+                field = "namespaces" if namespaces else "namespace_selector"
+                raise InvalidArgumentError.of(field, "content names its own; write them there")
+            _fill_content(spec, content, projection=kept)
             spec.content.only_these_objects = only_these_objects
             spec.content.index_paths.extend(paths)
         elif only_these_objects:
@@ -127,7 +136,18 @@ def build_spec(
                 "only_these_objects", "it narrows content, and there is none"
             )
         elif watch is not None:
-            _fill_watch_set(spec, watch, defaults, projection=kept, index_paths=paths)
+            if namespaces and namespace_selector:
+                raise InvalidArgumentError.of(
+                    "namespace_selector", "give it or namespaces, which it would choose, not both"
+                )
+            _fill_watch_set(
+                spec,
+                watch,
+                defaults,
+                projection=kept,
+                index_paths=paths,
+                namespace_selector=namespace_selector,
+            )
     violations.finish()
     return spec
 
@@ -135,12 +155,9 @@ def build_spec(
 def _fill_content(
     spec: extension_pb2.ExtensionSpec,
     content: Content,
-    namespaces: Sequence[str],
     *,
     projection: extension_pb2.Projection.ValueType,
 ) -> None:
-    if namespaces:
-        raise InvalidArgumentError.of("namespaces", "content names its own; write them there")
     spec.content.manifests = _manifests(content)
     spec.content.projection = projection
 
@@ -152,6 +169,7 @@ def _fill_watch_set(
     *,
     projection: extension_pb2.Projection.ValueType,
     index_paths: Sequence[str],
+    namespace_selector: str,
 ) -> None:
     spec.resources.SetInParent()
     violations = Violations()
@@ -163,6 +181,7 @@ def _fill_watch_set(
                 namespaces=namespaces,
                 projection=projection,
                 index_paths=index_paths,
+                namespace_selector=namespace_selector,
             )
             spec.resources.items.append(message)
     violations.finish()

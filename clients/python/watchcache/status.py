@@ -89,7 +89,8 @@ class Source:
 
     `resource` is the canonical name ("deployments.apps"), empty while only the kind is known. An
     empty `namespace` means the whole cluster. `reason` is one word for programs and `message` a
-    sentence for people; both are empty when all is well.
+    sentence for people; both are empty when all is well. With a `namespace_selector` it is the
+    state of the set of namespaces, `namespace_count` of them, in which the resource is watched.
     """
 
     cluster: str
@@ -113,6 +114,8 @@ class Source:
     missing_access: AccessRule | None
     sync_duration_seconds: float | None
     index_paths: tuple[str, ...] = ()
+    namespace_selector: str = ""
+    namespace_count: int = 0
     consistency_check: ConsistencyCheck | None = None
 
     @property
@@ -121,8 +124,18 @@ class Source:
         return self.state is SourceState.LIVE
 
     @property
+    def is_current(self) -> bool:
+        """Whether what it says is as fresh as can be, even if there is no room for all of it."""
+        return self.is_live or self.reason == "MAX_SOURCES"
+
+    @property
     def is_loaded(self) -> bool:
-        """Whether its objects are there to be read, however old they may be."""
+        """Whether its objects are there to be read, however old they may be.
+
+        A set of namespaces is there once it was known: no error empties it.
+        """
+        if self.namespace_selector:
+            return self.sync_duration_seconds is not None
         if self.state is SourceState.UNAUTHENTICATED:
             return self.sync_duration_seconds is not None
         return self.state in (SourceState.LIVE, SourceState.STALE)
@@ -161,6 +174,8 @@ class Source:
             if message.HasField("sync_duration")
             else None,
             index_paths=tuple(message.index_paths),
+            namespace_selector=message.namespace_selector,
+            namespace_count=message.namespace_count,
             consistency_check=ConsistencyCheck.from_message(message.consistency_check)
             if message.HasField("consistency_check")
             else None,

@@ -12,19 +12,21 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from watchcache_server.extensions.informer import Informer
+from watchcache_server.extensions.namespaces import ChosenScope, NamespaceInformer
 from watchcache_server.extensions.pulse import Pulse
 from watchcache_server.extensions.status import SourceStatus, extension_state
 from watchcache_server.informer.filters import EVERYTHING, Filter
 from watchcache_server.informer.resume import EPOCH_BYTES
 from watchcache_server.informer.source import Source
 from watchcache_server.informer.store import Store
-from watchcache_server.model.specs import ExtensionKey, ExtensionSpec, SourceSpec
+from watchcache_server.model.specs import Choice, ExtensionKey, ExtensionSpec, SourceSpec
 from watchcache_server.model.states import ExtensionState, LeftReason, SourceState
 from watchcache_server.observability.reporting import Reporter
 
 __all__ = ["Clock", "Extension", "ExtensionOwner"]
 
 _MAX_STOPPED: Final = 512
+_NOT_ASKED_FOR: Final = "the extension no longer asks for it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,11 @@ class Clock:
     wall: Callable[[], float]
 
 
-def _place(informer: Informer) -> tuple[str, str, str, str, int]:
-    source = informer.source
+def _place(told: Informer | ChosenScope) -> tuple[str, str, str, str, int]:
+    source = told.source
     name = source.resource or source.kind
-    return source.group, name, source.spec.cluster, source.namespace, source.number
+    number = source.number if isinstance(source, Source) else 0
+    return source.group, name, source.spec.cluster, source.namespace, number
 
 
 class ExtensionOwner(Protocol):
@@ -96,8 +99,10 @@ class Extension:
         #: Those that the spec asks for, and those that go on until their objects are taken over.
         self.informers: dict[SourceSpec, Informer] = {}
         self.retiring: dict[Informer, None] = {}
+        #: What it watches in namespaces that a selector chooses.
+        self.chosen: dict[Choice, ChosenScope] = {}
         # Those that ended lately, for streams that have yet to be told.
-        self._stopped: list[Informer] = []
+        self._stopped: list[Informer | ChosenScope] = []
         self.subscription_count = 0
         self.status_version = 0
         self.ended = ""
@@ -114,7 +119,7 @@ class Extension:
     @property
     def state(self) -> ExtensionState:
         """All informers taken together."""
-        return extension_state(informer.status.state for informer in self.informers.values())
+        return extension_state(told.status.state for told in self.told())
 
     @property
     def is_settled(self) -> bool:
@@ -122,16 +127,46 @@ class Extension:
         return self.is_settled_in(EVERYTHING)
 
     def is_settled_in(self, wanted: Filter) -> bool:
-        """Whether every informer whose source passes is live or has failed."""
-        return all(each.status.state.is_settled for each in self.informers_in(wanted))
+        """Whether every informer whose source passes is live or has failed.
+
+        So do the sets of namespaces that may bring further ones.
+        """
+        return all(each.status.state.is_settled for each in self.told_in(wanted))
 
     def informers_in(self, wanted: Filter) -> list[Informer]:
         """Return the informers whose sources pass, in no order."""
         return [each for each in self.informers.values() if wanted.passes_source(each.source)]
 
-    def ordered_informers(self) -> list[Informer]:
-        """Return all informers, ordered by resource, cluster and namespace."""
-        return sorted(self.informers.values(), key=_place)
+    def chosen_in(self, wanted: Filter) -> list[ChosenScope]:
+        """Return what is chosen by sets of namespaces and may pass, in no order."""
+        return [each for each in self.chosen.values() if wanted.passes_source(each.source)]
+
+    def chosen_of(self, cluster: str, group: str, resource: str) -> list[ChosenScope]:
+        """Return what sets choose of a resource; while only a kind is known, it may be that."""
+        return [
+            each
+            for each in self.chosen.values()
+            if each.spec.cluster == cluster
+            and each.source.group == group
+            and each.source.resource in ("", resource)
+        ]
+
+    @property
+    def namespace_informers(self) -> list[NamespaceInformer]:
+        """The informers of the sets of namespaces, each once."""
+        return list(dict.fromkeys(each.informer for each in self.chosen.values()))
+
+    def told(self) -> list[Informer | ChosenScope]:
+        """Return what is told of: all informers, and what sets choose; in no order."""
+        return [*self.informers.values(), *self.chosen.values()]
+
+    def told_in(self, wanted: Filter) -> list[Informer | ChosenScope]:
+        """Return the part of it whose sources pass."""
+        return [*self.informers_in(wanted), *self.chosen_in(wanted)]
+
+    def ordered(self) -> list[Informer | ChosenScope]:
+        """Return it by resource, cluster and namespace."""
+        return sorted(self.told(), key=_place)
 
     def informers_of(self, sources: Iterable[Source]) -> list[Informer]:
         """Return the informers that feed these sources, those that retire included."""
@@ -142,19 +177,21 @@ class Extension:
             if informer.source.number in numbers
         ]
 
-    def changed_informers(self, wanted: Filter, since: int) -> list[Informer]:
+    def changed(self, wanted: Filter, since: int) -> list[Informer | ChosenScope]:
         """Return the informers that pass and whose status has changed since a status version.
 
-        Those that were stopped come first, unless there is another one of the same spec by now.
+        So too what sets choose. What was stopped comes first, unless there is another one of the
+        same spec by now.
         """
         stopped = [
-            informer
-            for informer in self._stopped
-            if 0 < since < informer.status.version
-            and informer.spec not in self.informers
-            and wanted.passes_source(informer.source)
+            each
+            for each in self._stopped
+            if 0 < since < each.status.version
+            and each.key not in self.informers
+            and each.key not in self.chosen
+            and wanted.passes_source(each.source)
         ]
-        changed = [each for each in self.informers_in(wanted) if each.status.version > since]
+        changed = [each for each in self.told_in(wanted) if each.version > since]
         return stopped + sorted(changed, key=_place)
 
     def add_informer(self, spec: SourceSpec) -> Informer:
@@ -180,9 +217,34 @@ class Extension:
         informer.freshness.release()
         self._stopped.append(informer)
         del self._stopped[:-_MAX_STOPPED]
-        informer.set_state(SourceState.STOPPED, "STOPPED", "the extension no longer asks for it")
+        informer.set_state(SourceState.STOPPED, "STOPPED", _NOT_ASKED_FOR)
         self.store.remove_source(informer.source, LeftReason.SCOPE, self.clock.now())
         self.pulse.touch()
+
+    def choose(self, choice: Choice, informer: NamespaceInformer) -> None:
+        """Add what is watched in the namespaces of a set."""
+        self.status_changed()
+        self.chosen[choice] = ChosenScope(choice, informer, self.status_version)
+
+    def unchoose(self, choice: Choice) -> None:
+        """Take out what is no longer watched in the namespaces of a set."""
+        chosen = self.chosen.pop(choice)
+        status = SourceStatus(
+            state=SourceState.STOPPED,
+            reason="STOPPED",
+            message=_NOT_ASKED_FOR,
+            state_time=self.clock.wall(),
+        )
+        chosen.end(status)
+        self._stopped.append(chosen)
+        del self._stopped[:-_MAX_STOPPED]
+        self.status_changed(status)
+
+    def bound(self, source: Source) -> None:
+        """Take that discovery has found a source, and so what is chosen in its namespace."""
+        for chosen in self.chosen.values():
+            if chosen.spec == source.spec.wide:
+                chosen.source.served = source.served
 
     # News
 
@@ -210,18 +272,19 @@ class Extension:
         """Mark it as no longer registered and wake everybody."""
         self.ended = why
         self.store.drop()
-        for informer in (*self.informers.values(), *self.retiring):
+        for informer in (*self.informers.values(), *self.retiring, *self.namespace_informers):
             informer.is_stopped = True
         self.release_readers()
         # Informers and their extension hold each other; without this they wait for the collector.
         self.informers.clear()
         self.retiring.clear()
+        self.chosen.clear()
         self._stopped.clear()
         self.pulse.wake_now()
 
     def release_readers(self) -> None:
         """Let everybody look again who waits for an informer to be fresh."""
-        for informer in (*self.informers.values(), *self.retiring):
+        for informer in (*self.informers.values(), *self.retiring, *self.namespace_informers):
             informer.freshness.release()
 
     # Time to live

@@ -20,6 +20,7 @@ from watchcache_server.clusters.registry import ClusterRegistry
 from watchcache_server.extensions.checks import CheckEntry, Checks
 from watchcache_server.extensions.extension import Clock
 from watchcache_server.extensions.informer import Informer
+from watchcache_server.extensions.namespaces import NamespaceInformer
 from watchcache_server.extensions.recent_past import RecentPast
 from watchcache_server.extensions.training import Trainer
 from watchcache_server.informer.backoff import BackoffSettings
@@ -41,6 +42,8 @@ __all__ = ["InformerHost"]
 
 # Wait before an informer that failed by a fault of ours is started again.
 _RESTART_SECONDS: Final = 5.0
+
+AnyInformer = Informer | NamespaceInformer
 
 
 class InformerHost:
@@ -110,12 +113,12 @@ class InformerHost:
         return self._group is not None
 
     def start(
-        self, informer: Informer, access: ApiAccess, *, service_account: str
+        self, informer: AnyInformer, access: ApiAccess, *, service_account: str
     ) -> asyncio.Task[None]:
         """Start an informer; `service_account` is for messages. Cancel the task to stop it."""
         return self.run(informer, lambda: self._supervise(informer, access, service_account))
 
-    def run(self, informer: Informer, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+    def run(self, informer: AnyInformer, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         """Run some work about an informer as a task of its own."""
         assert self._group is not None, "tasks are started while it is open"
         name = f"{informer.extension.key} {informer.spec.type_name}"
@@ -125,15 +128,20 @@ class InformerHost:
         """Get a dictionary for the source of an informer, in a while."""
         self._trainer.request(informer)
 
-    async def _supervise(self, informer: Informer, access: ApiAccess, service_account: str) -> None:
-        entry = self._checks.add(informer, access)
+    async def _supervise(
+        self, informer: AnyInformer, access: ApiAccess, service_account: str
+    ) -> None:
+        entry = None
+        if isinstance(informer, Informer):
+            entry = self._checks.add(informer, access)
         try:
             while True:
                 await self._guarded(
                     informer,
                     lambda: self._runner(informer, access, service_account, entry).run(),
                 )
-                entry.runner = None
+                if entry is not None:
+                    entry.runner = None
                 informer.discard()
                 informer.set_state(
                     SourceState.STALE if informer.is_synced else SourceState.UNREACHABLE,
@@ -144,9 +152,10 @@ class InformerHost:
                 )
                 await asyncio.sleep(_RESTART_SECONDS)
         finally:
-            self._checks.discard(entry)
+            if entry is not None:
+                self._checks.discard(entry)
 
-    async def _guarded(self, informer: Informer, work: Callable[[], Awaitable[None]]) -> None:
+    async def _guarded(self, informer: AnyInformer, work: Callable[[], Awaitable[None]]) -> None:
         """Do work about an informer; a fault of ours is reported, and ends nothing else."""
         try:
             await work()
@@ -158,21 +167,24 @@ class InformerHost:
                 raise asyncio.CancelledError from error
 
     def _runner(
-        self, informer: Informer, access: ApiAccess, service_account: str, entry: CheckEntry
+        self,
+        informer: AnyInformer,
+        access: ApiAccess,
+        service_account: str,
+        entry: CheckEntry | None,
     ) -> InformerRunner:
         cluster = informer.spec.cluster
         limit = self._settings.max_concurrent_syncs
         rate = self._settings.informer_requests_per_second
-        informer.past = RecentPast(
-            informer,
-            PastReader(
+        if isinstance(informer, Informer):
+            reader = PastReader(
                 access,
                 max_event_bytes=self._settings.max_event_bytes,
                 limits=self._verification,
                 clock=self._clock.now,
-            ),
-        )
-        runner = entry.runner = InformerRunner(
+            )
+            informer.past = RecentPast(informer, reader)
+        runner = InformerRunner(
             spec=informer.spec,
             tenant=str(informer.extension.key),
             service_account=service_account,
@@ -189,4 +201,6 @@ class InformerHost:
             clock=self._clock.now,
             jitter=self._jitter,
         )
+        if entry is not None:
+            entry.runner = runner
         return runner

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from watchcache_server.extensions.observed import Observed
 from watchcache_server.extensions.recent_past import RecentPast
-from watchcache_server.extensions.status import CheckStatus, SourceStatus
+from watchcache_server.extensions.status import CheckStatus
 from watchcache_server.informer.objects import Delta, Item
 from watchcache_server.informer.source import Source, Unverified
 from watchcache_server.kubernetes.checking import Checked
-from watchcache_server.kubernetes.errors import CredentialsError, ServiceAccountNotFoundError
-from watchcache_server.kubernetes.freshness import Freshness
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.specs import SourceSpec
-from watchcache_server.model.states import CheckOutcome, LeftReason, SourceState
+from watchcache_server.model.states import CheckOutcome, LeftReason
 
 if TYPE_CHECKING:
     from watchcache_server.extensions.extension import Extension
@@ -26,37 +25,25 @@ if TYPE_CHECKING:
 __all__ = ["Informer"]
 
 
-class Informer:
-    """One informer of an extension. `is_stopped`: it has no task any more, or will have none."""
+class Informer(Observed):
+    """One informer of an extension."""
 
     def __init__(self, extension: Extension, source: Source) -> None:
-        self.extension = extension
-        self.source = source
-        self.is_stopped = False
-        #: Who waits for it to be as fresh as they want.
-        self.freshness = Freshness(source)
+        super().__init__(extension, source)
         #: What ended before it began; None before it was started first.
         self.past: RecentPast | None = None
-        self._clock = extension.clock
-        self._started = self._clock.now()
-        self.status = SourceStatus(state_time=self._clock.wall())
 
     @property
-    def spec(self) -> SourceSpec:
-        """What it watches."""
-        return self.source.spec
+    def key(self) -> SourceSpec:
+        """What it is known by in its extension."""
+        return self.spec
+
+    @property
+    def version(self) -> int:
+        """The extension's count of status changes when this one changed last."""
+        return self.status.version
 
     # What the informer reads
-
-    @property
-    def namespace(self) -> str:
-        """Namespace to read; empty for the whole cluster."""
-        return self.source.namespace
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether objects of a sync are held."""
-        return self.source.is_synced
 
     def unverified(self) -> list[Unverified]:
         """Return the objects that left a selector and may be deleted."""
@@ -69,6 +56,7 @@ class Informer:
             self._begin_with_another_source()
         other = self.extension.store.bind(self.source, served)
         if other is None:
+            self.extension.bound(self.source)
             return None
         return (
             f"{served.name} is watched by another entry of the spec already, named as "
@@ -105,9 +93,7 @@ class Informer:
         """End the sync: what was staged is what there is, as of `resource_version`."""
         self.extension.store.commit(self.source, read_at, resource_version)
         self._note_position(resource_version)
-        if self.status.sync_seconds is None:
-            self.status.sync_seconds = self._clock.now() - self._started
-            self.extension.reporter.synced(self.spec, self.status.sync_seconds)
+        self._note_sync()
         self.extension.pulse.touch()
 
     def apply(self, deltas: list[Delta], read_at: float, resource_version: str = "") -> None:
@@ -146,21 +132,6 @@ class Informer:
             self.extension.rights_revoked()
         self.extension.pulse.touch()
 
-    # How it is doing
-
-    def counted(self, event: str, reason: str) -> None:
-        """Pass on that something happened that is worth a metric."""
-        self.extension.reporter.informer_counted(self.spec, event, reason)
-
-    def events_read(self, count: int) -> None:
-        """Pass on that events of the live stream were read."""
-        self.extension.reporter.events_read(self.spec, count)
-
-    def credentials_failed(self, error: CredentialsError) -> None:
-        """Take that there are no credentials on this cluster, and why."""
-        if isinstance(error, ServiceAccountNotFoundError):
-            self.extension.service_account_missing()
-
     def checked(self, checked: Checked, *, is_mended: bool) -> None:
         """Take what a comparison with the API server has found; tell everybody if it is news.
 
@@ -184,35 +155,6 @@ class Informer:
         was = CheckOutcome.CONSISTENT if before is None else before.outcome
         if finding is not None or was is not check.outcome:
             self.extension.status_changed(status)
-
-    def contact(self) -> None:
-        """Note that the API server was heard."""
-        self.status.last_contact_time = self._clock.wall()
-
-    def set_state(
-        self,
-        state: SourceState,
-        reason: str,
-        message: str,
-        *,
-        missing_verbs: tuple[str, ...] = (),
-        next_attempt_seconds: float | None = None,
-    ) -> None:
-        """Set state and reason; tell everybody if it is news."""
-        status = self.status
-        due = None if next_attempt_seconds is None else self._clock.wall() + next_attempt_seconds
-        status.next_attempt_time = due
-        told = (status.state, status.reason, status.message, status.missing_verbs)
-        if told == (state, reason, message, missing_verbs):
-            return
-        if status.state is not state:
-            status.state_time = self._clock.wall()
-            self.extension.reporter.source_state_changed(
-                self.extension.key, self.spec, status.state, state, reason, message
-            )
-        status.state, status.reason, status.message = state, reason, message
-        status.missing_verbs = missing_verbs
-        self.extension.status_changed(status)
 
 
 def _check_message(checked: Checked, *, is_mended: bool) -> str:

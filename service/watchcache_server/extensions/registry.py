@@ -8,26 +8,30 @@ before.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from watchcache_server.clusters.cluster import ServiceAccountAccess
 from watchcache_server.clusters.registry import ClusterRegistry
+from watchcache_server.extensions.admission import (
+    check_account,
+    check_clusters,
+    check_scopes,
+    check_size,
+)
 from watchcache_server.extensions.extension import Clock, Extension
 from watchcache_server.extensions.host import InformerHost
 from watchcache_server.extensions.informer import Informer
 from watchcache_server.extensions.pulse import Pulse
 from watchcache_server.extensions.running import RunningInformers
-from watchcache_server.kubernetes.errors import AccessError, ServiceAccountNotFoundError
 from watchcache_server.model.errors import (
     ExtensionNotFoundError,
-    InvalidRequestError,
     LimitExceededError,
-    ServiceAccountGoneError,
     ServiceDrainingError,
 )
+from watchcache_server.model.source_plan import Bounds
 from watchcache_server.model.specs import ExtensionKey, ExtensionSpec, SourceSpec
 from watchcache_server.observability.reporting import Reporter
 from watchcache_server.settings import Settings
@@ -139,51 +143,20 @@ class ExtensionRegistry:
         Raises InvalidRequestError, LimitExceededError, ServiceAccountGoneError or
         ServiceDrainingError, and changes nothing then.
         """
-        self._check_clusters(spec)
-        self._check_size(key, spec)
+        check_clusters(spec, self._clusters)
+        check_size(key, spec, self._settings)
         sources = spec.sources()
+        if not self._is_registered(key, spec):
+            await check_scopes(spec, self._clusters, self._settings.account_check_seconds)
         with self._account_access(key, spec) as accesses:
-            await _check_account(key, spec, accesses, self._settings.account_check_seconds)
+            await check_account(key, spec, accesses, self._settings.account_check_seconds)
             if self._is_draining or not self._host.is_open:
                 raise ServiceDrainingError
             return self._upsert(key, spec, sources, registered_spec)
 
-    def _check_clusters(self, spec: ExtensionSpec) -> None:
-        known = self._clusters.names
-        unknown = [repr(name) for name in spec.clusters if name not in known]
-        if unknown:
-            raise InvalidRequestError.of(
-                "spec.clusters",
-                f"there is no cluster {' or '.join(unknown)}; known are {', '.join(known)}",
-                reason="UNKNOWN_CLUSTER",
-            )
-
-    def _check_size(self, key: ExtensionKey, spec: ExtensionSpec) -> None:
-        """Refuse a spec that is too large, before it is multiplied out."""
-        count = len(spec.clusters) * sum(max(1, len(each.namespaces)) for each in spec.resources)
-        if count > self._settings.max_sources:
-            raise LimitExceededError(
-                f"extension {key}",
-                f"the spec asks for {count} informers, one for each resource, namespace and "
-                f"cluster, more than the {self._settings.max_sources} that an extension may have; "
-                "watch all namespaces with one, or register several extensions",
-                setting="max_sources",
-            )
-        # Each informer is described with selectors and paths, in answers that hold an extension.
-        size = len(spec.clusters) * sum(
-            max(1, len(each.namespaces))
-            * len("".join((each.label_selector, each.field_selector, *each.indexes)).encode())
-            for each in spec.resources
-        )
-        limit = self._settings.max_spec_bytes
-        if size > limit:
-            raise InvalidRequestError.of(
-                "spec.resources",
-                f"repeats its selectors in each of {count} informers, {size} bytes in all, more "
-                f"than the {limit} allowed; write shorter selectors, watch all namespaces with one "
-                "entry, register several extensions, or raise the setting max_spec_bytes",
-                reason="SPEC_TOO_LARGE",
-            )
+    def _is_registered(self, key: ExtensionKey, spec: ExtensionSpec) -> bool:
+        extension = self._extensions.get(key)
+        return extension is not None and extension.spec == spec
 
     @contextmanager
     def _account_access(
@@ -230,7 +203,7 @@ class ExtensionRegistry:
                 # Nothing that another account read may be handed over.
                 running.stop_all()
             extension.spec = spec
-            running.change(sources)
+            running.change()
             extension.status_changed()
         self._reap.set()
         self._reporter.extension_registered(key, outcome, len(sources))
@@ -258,7 +231,10 @@ class ExtensionRegistry:
         )
         self._extensions[key] = extension
         self._running[extension] = RunningInformers(
-            extension, host=self._host, clusters=self._clusters
+            extension,
+            host=self._host,
+            clusters=self._clusters,
+            bounds=Bounds(self._settings.max_sources, self._settings.max_spec_bytes),
         )
         self.ended.pop(key, None)
         return extension
@@ -340,28 +316,3 @@ class ExtensionRegistry:
         finally:
             extension.let_go()
             self._reap.set()
-
-
-async def _check_account(
-    key: ExtensionKey,
-    spec: ExtensionSpec,
-    accesses: Sequence[ServiceAccountAccess],
-    seconds: float,
-) -> None:
-    """Ask for tokens, all at once: that the ServiceAccount is missing is better said at once."""
-    async with asyncio.TaskGroup() as group:
-        asked = [group.create_task(_is_account_missing(access, seconds)) for access in accesses]
-    if asked and all(each.result() for each in asked):
-        raise ServiceAccountGoneError(", ".join(spec.clusters), key.namespace, spec.service_account)
-
-
-async def _is_account_missing(access: ServiceAccountAccess, seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            await access.credentials.authorization()
-    except ServiceAccountNotFoundError:
-        return True
-    except (AccessError, TimeoutError):
-        # Its informers will say so, and recover.
-        return False
-    return False

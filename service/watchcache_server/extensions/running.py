@@ -1,13 +1,16 @@
 """What one extension runs: the tasks of its informers, its access, and how its spec changes.
 
-A changed spec touches only what differs. What is new is started first; what is no longer wanted
-goes on until those that follow it have its objects, and a moment more, in which both see what
-happened meanwhile. Each such hand-over is a task of its own.
+A changed spec, or a changed set of namespaces, touches only what differs. What is new is started
+first; what is no longer wanted goes on until those that follow it have its objects, and a moment
+more, in which both see what happened meanwhile. What watches a namespace that left its set goes on
+until it is as fresh as that. Each such hand-over and departure is a task of its own, at most one
+for each informer.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -16,29 +19,42 @@ from watchcache_server.clusters.registry import ClusterRegistry
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.host import InformerHost
 from watchcache_server.extensions.informer import Informer
+from watchcache_server.extensions.namespaces import NamespaceInformer
+from watchcache_server.extensions.observed import Observed
 from watchcache_server.extensions.successors import Successors
+from watchcache_server.informer.comparison import Scope
 from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.errors import ServiceAccountNotFoundError
-from watchcache_server.model.specs import SourceSpec
+from watchcache_server.model.source_plan import Bounds, SourcePlan, plan_sources
+from watchcache_server.model.specs import NamespaceSet
 from watchcache_server.model.states import SourceState
 
 __all__ = ["RunningInformers"]
 
 # Two watches of one API server are hardly further apart than this.
 _LINGER_SECONDS: Final = 1.0
+_REFUSED: Final = (SourceState.FORBIDDEN, SourceState.GONE)
 
 
 class RunningInformers:
     """The informers of one extension as tasks."""
 
     def __init__(
-        self, extension: Extension, *, host: InformerHost, clusters: ClusterRegistry
+        self,
+        extension: Extension,
+        *,
+        host: InformerHost,
+        clusters: ClusterRegistry,
+        bounds: Bounds,
     ) -> None:
         self._extension = extension
         self._host = host
         self._clusters = clusters
-        self._tasks: dict[Informer, asyncio.Task[None]] = {}
-        self._hand_overs: dict[Informer, asyncio.Task[None]] = {}
+        self._bounds = bounds
+        self._tasks: dict[Observed, asyncio.Task[None]] = {}
+        self._sets: dict[NamespaceSet, NamespaceInformer] = {}
+        # What follows for informers that are no longer wanted: that they are stopped in the end.
+        self._endings: dict[Informer, asyncio.Task[None]] = {}
         #: The ServiceAccount's access on each cluster; empty in caller-identity mode.
         self.accesses: dict[str, ServiceAccountAccess] = {}
 
@@ -51,49 +67,114 @@ class RunningInformers:
             for access in accesses
         )
 
-    def change(self, sources: tuple[SourceSpec, ...]) -> None:
-        """Start what is new, retire what is no longer wanted; leave the rest alone."""
+    def change(self) -> None:
+        """Follow the spec of the extension: leave alone what it asks for as before."""
+        extension, choices = self._extension, self._extension.spec.choices()
+        for choice in choices:
+            if choice.namespaces not in self._sets:
+                self._start_set(choice.namespaces)
+            if choice not in extension.chosen:
+                extension.choose(choice, self._sets[choice.namespaces])
+        for choice in extension.chosen.keys() - set(choices):
+            extension.unchoose(choice)
+        for namespaces in self._sets.keys() - {choice.namespaces for choice in choices}:
+            self._stop_set(namespaces)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Start what is new, end what is no longer wanted; leave the rest alone."""
         extension = self._extension
-        for spec in sources:
-            if spec not in extension.informers:
+        if extension.ended:
+            return
+        plan = self._plan()
+        wanted = set(plan.wanted)
+        for spec in plan.wanted:
+            informer = extension.informers.get(spec)
+            if informer is None:
                 self._start(extension.add_informer(spec))
-        wanted = set(sources)
+            else:
+                # It may have been about to leave.
+                self._cancel_ending(informer)
         for spec, informer in list(extension.informers.items()):
-            if spec not in wanted:
+            if spec in plan.leaving:
+                self._leave(informer)
+            elif spec not in wanted:
+                self._cancel_ending(informer)
                 extension.retire_informer(informer)
+        self._retire()
+        for namespaces, known in self._sets.items():
+            known.crowded(self._crowding(plan, namespaces))
+        self._release_unused()
+
+    def _plan(self) -> SourcePlan:
+        spec = self._extension.spec
+        return plan_sources(
+            spec.sources(),
+            spec.choices(),
+            {namespaces: known.names for namespaces, known in self._sets.items()},
+            self._extension.informers.keys(),
+            self._bounds,
+        )
+
+    def _crowding(self, plan: SourcePlan, namespaces: NamespaceSet) -> str:
+        count = plan.crowded_out.get(namespaces)
+        if not count:
+            return ""
+        return (
+            f"{count} of the namespaces of cluster {namespaces.cluster} that match "
+            f"{namespaces.selector!r} are not watched, or not for each resource: an extension may "
+            f"have {self._bounds.sources} informers (setting max_sources) with "
+            f"{self._bounds.text_bytes} bytes of selectors and paths in all (max_spec_bytes); "
+            "choose fewer namespaces, or register several extensions"
+        )
+
+    def _retire(self) -> None:
+        """Have those that retire stopped: at once, or when others have taken over."""
+        extension = self._extension
         successors = Successors(extension.informers.values())
         for informer in list(extension.retiring):
             followers = successors.of(informer)
-            hand_over = self._hand_overs.pop(informer, None)
-            if hand_over is not None:
-                hand_over.cancel()
+            self._cancel_ending(informer)
             if followers and informer.source.table.count:
-                work = partial(self._hand_over, informer, followers)
-                self._hand_overs[informer] = self._host.run(informer, work)
+                self._end(informer, partial(_handed_over, informer, followers))
             else:
                 self._stop(informer)
-        self._release_unused()
 
     def stop_all(self) -> None:
         """Stop every informer at once, with nobody to take its objects over."""
         extension = self._extension
         for informer in (*extension.informers.values(), *extension.retiring):
             self._stop(informer)
+        for choice in list(extension.chosen):
+            extension.unchoose(choice)
+        for namespaces in list(self._sets):
+            self._stop_set(namespaces)
         self._release_unused()
 
     def end(self) -> list[asyncio.Task[None]]:
         """Cancel every task and let go of all access; return the tasks."""
-        tasks = [*self._tasks.values(), *self._hand_overs.values()]
+        tasks = [*self._tasks.values(), *self._endings.values()]
         for task in tasks:
             task.cancel()
         self._tasks.clear()
-        self._hand_overs.clear()
+        self._endings.clear()
+        self._sets.clear()
         self._release(set())
         return tasks
 
-    def _start(self, informer: Informer) -> None:
+    def _start(self, informer: Informer | NamespaceInformer) -> None:
         access, account = self._access(informer.spec.cluster)
         self._tasks[informer] = self._host.start(informer, access, service_account=account)
+
+    def _start_set(self, namespaces: NamespaceSet) -> None:
+        known = NamespaceInformer(self._extension, namespaces, changed=self._follow)
+        self._sets[namespaces] = known
+        self._start(known)
+
+    def _stop_set(self, namespaces: NamespaceSet) -> None:
+        known = self._sets.pop(namespaces)
+        self._tasks.pop(known).cancel()
+        known.stop()
 
     def _access(self, cluster: str) -> tuple[ApiAccess, str]:
         account, namespace = self._extension.spec.service_account, self._extension.key.namespace
@@ -107,18 +188,30 @@ class RunningInformers:
 
     def _stop(self, informer: Informer) -> None:
         self._tasks.pop(informer).cancel()
-        hand_over = self._hand_overs.pop(informer, None)
-        if hand_over is not None and hand_over is not asyncio.current_task():
-            hand_over.cancel()
+        self._cancel_ending(informer)
         self._extension.remove_informer(informer)
 
-    async def _hand_over(self, informer: Informer, followers: list[Informer]) -> None:
-        """Stop an informer once its objects have passed to those that follow it."""
-        while not all(map(_is_followed_by, followers)):
-            await self._extension.pulse.wait()
-        await asyncio.sleep(_LINGER_SECONDS)
-        self._stop(informer)
-        self._release_unused()
+    def _leave(self, informer: Informer) -> None:
+        """Have an informer stopped whose namespace left its set."""
+        if not (informer.is_synced and informer.source.table.count):
+            self._stop(informer)
+        elif informer not in self._endings:
+            self._end(informer, partial(_left, informer))
+
+    def _end(self, informer: Informer, when: Callable[[], Awaitable[None]]) -> None:
+        """Stop an informer when it is time; what then has room is started."""
+
+        async def end() -> None:
+            await when()
+            self._stop(informer)
+            self._follow()
+
+        self._endings[informer] = self._host.run(informer, end)
+
+    def _cancel_ending(self, informer: Informer) -> None:
+        ending = self._endings.pop(informer, None)
+        if ending is not None and ending is not asyncio.current_task():
+            ending.cancel()
 
     def _release_unused(self) -> None:
         self._release({informer.spec.cluster for informer in self._tasks})
@@ -128,10 +221,41 @@ class RunningInformers:
             self.accesses.pop(cluster).release()
 
 
+async def _handed_over(informer: Informer, followers: list[Informer]) -> None:
+    """Wait until the objects of an informer have passed to those that follow it."""
+    while not all(map(_is_followed_by, followers)):
+        await informer.extension.pulse.wait()
+    await asyncio.sleep(_LINGER_SECONDS)
+
+
+async def _left(informer: Informer) -> None:
+    """Wait until an informer has seen what was there when its namespace left the set.
+
+    The API server is asked for that after it did, so that everything that was deleted before, as
+    all of a namespace is that is deleted, is told as that. Who may no longer ask may still hear it:
+    from a watch that is open, up to its end.
+    """
+    pulse = informer.extension.pulse
+    fresh = asyncio.ensure_future(informer.freshness.wait(Scope()))
+    fresh.add_done_callback(lambda _: pulse.touch())
+    try:
+        while informer.source.table.count and not _has_seen_all(informer, fresh):
+            await pulse.wait()
+    finally:
+        fresh.cancel()
+
+
+def _has_seen_all(informer: Informer, fresh: asyncio.Future[str]) -> bool:
+    """Tell whether an informer will hear no more of what was asked for, as far as can be."""
+    if not fresh.done():
+        return False
+    refusal = fresh.result()
+    return informer.status.state in _REFUSED if refusal else not informer.source.unverified
+
+
 def _is_followed_by(follower: Informer) -> bool:
     """Tell whether an informer holds objects, or was refused and will not for a while.
 
     One that only cannot reach its API server is waited for: an outage empties no store.
     """
-    refused = (SourceState.FORBIDDEN, SourceState.GONE)
-    return follower.is_synced or follower.status.state in refused
+    return follower.is_synced or follower.status.state in _REFUSED

@@ -13,7 +13,7 @@ from functools import cached_property
 import msgspec
 
 from watchcache_server.informer.interest import Topic
-from watchcache_server.informer.source import Source
+from watchcache_server.informer.source_scope import SourceScope
 from watchcache_server.model.label_matcher import LabelMatcher
 from watchcache_server.model.selectors import Labels, LabelSelector
 
@@ -76,11 +76,11 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
     def _namespace_set(self) -> frozenset[str]:
         return frozenset(self.namespaces)
 
-    def passes_source(self, source: Source) -> bool:
+    def passes_source(self, source: SourceScope) -> bool:
         """Tell whether any object of the source may pass, as far as its type is known."""
         return self.covers(source) and self.paths.issubset(source.spec.indexes)
 
-    def covers(self, source: Source) -> bool:
+    def covers(self, source: SourceScope) -> bool:
         """Tell whether the source is in view, whatever it is indexed by."""
         return (
             (not self.clusters or source.spec.cluster in self._cluster_set)

@@ -1,19 +1,28 @@
 """What an extension wants, as plain values: checked, and the same for the same wish.
 
-A spec names resources; `sources` multiplies them out into one `SourceSpec` for each informer. Two
-specs that mean the same give equal `ExtensionSpec` values, which is what makes Register idempotent.
+A spec names resources; `sources` multiplies them out into one `SourceSpec` for each informer, and
+`choices` into what chooses further ones while it runs. Two specs that mean the same give equal
+`ExtensionSpec` values, which is what makes Register idempotent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
 from watchcache_server.model.errors import InvalidRequestError
 from watchcache_server.model.states import Projection
 
-__all__ = ["ExtensionKey", "ExtensionSpec", "ResourceWatch", "SourceSpec", "overlap"]
+__all__ = [
+    "Choice",
+    "ExtensionKey",
+    "ExtensionSpec",
+    "NamespaceSet",
+    "ResourceWatch",
+    "SourceSpec",
+    "overlap",
+]
 
 
 class ExtensionKey(msgspec.Struct, frozen=True, order=True):
@@ -56,6 +65,16 @@ class SourceSpec(msgspec.Struct, frozen=True, order=True):
         return f"{name}.{self.group}" if self.group else name
 
     @property
+    def text_bytes(self) -> int:
+        """Size of the selectors and paths that each description of the informer repeats."""
+        return len("".join((self.label_selector, self.field_selector, *self.indexes)).encode())
+
+    @property
+    def wide(self) -> SourceSpec:
+        """The same of all namespaces."""
+        return msgspec.structs.replace(self, namespace="")
+
+    @property
     def is_selecting(self) -> bool:
         """Whether the API server's DELETED may only mean that a selector ceased to match.
 
@@ -77,8 +96,44 @@ class SourceSpec(msgspec.Struct, frozen=True, order=True):
         return ""
 
 
+class NamespaceSet(msgspec.Struct, frozen=True, order=True):
+    """The namespaces of a cluster that match a label selector, in canonical form; never empty."""
+
+    cluster: str
+    selector: str
+
+    @property
+    def source(self) -> SourceSpec:
+        """What is read to know them."""
+        return SourceSpec(
+            cluster=self.cluster,
+            group="",
+            version="v1",
+            resource="namespaces",
+            kind="",
+            namespace="",
+            label_selector=self.selector,
+            field_selector="",
+            projection=Projection.METADATA.value,
+        )
+
+
+class Choice(msgspec.Struct, frozen=True, order=True):
+    """What is watched in each namespace of a set: `scope` is the source without its namespace."""
+
+    scope: SourceSpec
+    namespaces: NamespaceSet
+
+    def source_in(self, namespace: str) -> SourceSpec:
+        """Return the source of one namespace."""
+        return msgspec.structs.replace(self.scope, namespace=namespace)
+
+
 class ResourceWatch(msgspec.Struct, frozen=True, order=True):
-    """One entry of a watch set, checked and canonical. `namespaces` empty means all."""
+    """One entry of a watch set, checked and canonical.
+
+    `namespaces` empty means all, or those that match `namespace_selector` if that is not empty.
+    """
 
     group: str
     version: str
@@ -91,6 +146,33 @@ class ResourceWatch(msgspec.Struct, frozen=True, order=True):
     names: tuple[tuple[str, str], ...] = ()
     is_scope_open: bool = False
     indexes: tuple[str, ...] = ()
+    namespace_selector: str = ""
+
+    @property
+    def text_bytes(self) -> int:
+        """Size of the selectors and paths that descriptions repeat."""
+        selectors = self.label_selector, self.field_selector, self.namespace_selector
+        return len("".join((*selectors, *self.indexes)).encode())
+
+    def sources(self, cluster: str) -> Iterator[SourceSpec]:
+        """Yield a source for each namespace on a cluster, as if nothing chose them."""
+        for namespace in self.namespaces or ("",):
+            names = tuple(n for n in self.names if namespace in ("", n[0]))
+            if names or not self.names:
+                yield SourceSpec(
+                    cluster=cluster,
+                    group=self.group,
+                    version=self.version,
+                    resource=self.resource,
+                    kind=self.kind,
+                    namespace=namespace,
+                    label_selector=self.label_selector,
+                    field_selector=self.field_selector,
+                    projection=self.projection,
+                    names=names,
+                    is_scope_open=self.is_scope_open,
+                    indexes=self.indexes,
+                )
 
 
 class ExtensionSpec(msgspec.Struct, frozen=True):
@@ -102,63 +184,79 @@ class ExtensionSpec(msgspec.Struct, frozen=True):
     ttl_seconds: float | None = None
 
     def sources(self) -> tuple[SourceSpec, ...]:
-        """Return one SourceSpec for each informer, sorted.
+        """Return one SourceSpec for each informer that the spec names, sorted.
 
         An entry that covers all namespaces swallows those that differ from it in their namespaces
         only. Raises InvalidRequestError when two entries would hold the same objects in different
-        ways.
+        ways, or could, by the namespaces that are chosen for them.
         """
-        found = {
-            SourceSpec(
-                cluster=cluster,
-                group=watch.group,
-                version=watch.version,
-                resource=watch.resource,
-                kind=watch.kind,
-                namespace=namespace,
-                label_selector=watch.label_selector,
-                field_selector=watch.field_selector,
-                projection=watch.projection,
-                names=names,
-                is_scope_open=watch.is_scope_open,
-                indexes=watch.indexes,
-            )
-            for watch in self.resources
-            for namespace in (watch.namespaces or ("",))
-            for names in [tuple(n for n in watch.names if namespace in ("", n[0]))]
-            if names or not watch.names
-            for cluster in self.clusters
-        }
+        found = self._multiplied(self._named)
         wide = {source for source in found if not source.namespace}
-        kept = sorted(
-            source
-            for source in found
-            if not source.namespace or msgspec.structs.replace(source, namespace="") not in wide
-        )
-        _refuse_overlaps(sorted(kept, key=lambda source: bool(source.namespace)))
+        kept = sorted(source for source in found if source in wide or source.wide not in wide)
+        chosen = {choice.scope for choice in self.choices()}
+        # What is chosen may be anywhere. Where it is named too, it is one and the same source.
+        apart = [source for source in kept if not (source.namespace and source.wide in chosen)]
+        _refuse_overlaps({*apart, *chosen}, chosen)
         return tuple(kept)
 
+    def choices(self) -> tuple[Choice, ...]:
+        """Return what is watched in namespaces that a selector chooses, sorted.
 
-def _refuse_overlaps(sources: Iterable[SourceSpec]) -> None:
+        What an entry that covers all namespaces has swallowed is not among it.
+        """
+        wide = {source for source in self._multiplied(self._named) if not source.namespace}
+        found = {
+            Choice(scope, NamespaceSet(cluster, watch.namespace_selector))
+            for watch in self.resources
+            if watch.namespace_selector
+            for cluster in self.clusters
+            for scope in watch.sources(cluster)
+            if scope not in wide
+        }
+        return tuple(sorted(found))
+
+    @property
+    def _named(self) -> list[ResourceWatch]:
+        return [watch for watch in self.resources if not watch.namespace_selector]
+
+    def _multiplied(self, watches: Iterable[ResourceWatch]) -> set[SourceSpec]:
+        return {
+            source
+            for watch in watches
+            for cluster in self.clusters
+            for source in watch.sources(cluster)
+        }
+
+
+def _refuse_overlaps(sources: Iterable[SourceSpec], chosen: Collection[SourceSpec]) -> None:
     wide: dict[tuple[str, str, str], list[SourceSpec]] = {}
     narrow: dict[tuple[str, str, str, str], list[SourceSpec]] = {}
-    for source in sources:
+    for source in sorted(sources, key=lambda each: (bool(each.namespace), each)):
         type_key = (source.cluster, source.group, source.resource or source.kind)
         rivals = wide.setdefault(type_key, [])
-        # The order of the input puts the cluster-wide sources of a type before its namespaced ones.
+        # The order puts the cluster-wide sources of a type before its namespaced ones.
         local = narrow.setdefault((*type_key, source.namespace), []) if source.namespace else []
         for rival in (*rivals, *local):
             if overlap(rival, source):
-                raise _overlap_error(rival, source)
+                raise _overlap_error(
+                    rival, source, is_chosen=not {rival, source}.isdisjoint(chosen)
+                )
         (local if source.namespace else rivals).append(source)
 
 
-def _overlap_error(first: SourceSpec, second: SourceSpec) -> InvalidRequestError:
+def _overlap_error(
+    first: SourceSpec, second: SourceSpec, *, is_chosen: bool
+) -> InvalidRequestError:
     namespace = first.namespace or second.namespace
     scope = f"namespace {namespace}" if namespace else "all namespaces"
+    cover = "cover"
+    if is_chosen:
+        cover = "could cover"
+        scope = namespace and f"{scope}, should its labels match a namespace_selector,"
+        scope = scope or "namespaces that match a namespace_selector"
     return InvalidRequestError.of(
         "spec.resources",
-        f"two entries cover the same {first.type_name} objects in {scope} with different "
+        f"two entries {cover} the same {first.type_name} objects in {scope} with different "
         "selectors, versions or projections; an object can have one source only: join them into "
         "one entry, or register two extensions",
         reason="OVERLAPPING_WATCHES",

@@ -256,7 +256,7 @@ class _Tally:
                 # The exact size of a compressed object would answer guesses about its content.
                 stored = -(-source.stored_bytes // _KIB) * _KIB
                 sizes.add(source.table.count, source.raw_bytes, stored)
-        for informer in extension.informers.values():
+        for informer in (*extension.informers.values(), *extension.namespace_informers):
             status = informer.status
             self._informers[informer.spec.cluster, status.state.value] += 1
             served = informer.source.served

@@ -359,6 +359,7 @@ def _resource_watch(
     except SelectorError as error:
         checker.refuse(f"{field}.field_selector", str(error))
     projection = _projection(checker, f"{field}.projection", item.projection)
+    namespace_selector = _namespace_selector(checker, field, item)
     return ResourceWatch(
         group=item.group,
         version=item.version,
@@ -369,7 +370,28 @@ def _resource_watch(
         field_selector=field_selector,
         projection=projection.value,
         indexes=_indexes(checker, f"{field}.index_paths", item.index_paths, projection, settings),
+        namespace_selector=namespace_selector,
     )
+
+
+def _namespace_selector(checker: _Checker, field: str, item: extension_pb2.ResourceWatch) -> str:
+    if not item.namespace_selector:
+        return ""
+    field = f"{field}.namespace_selector"
+    if item.namespaces:
+        checker.refuse(
+            field,
+            "is set beside namespaces, which name what it would choose; leave one of the two out, "
+            "or write two entries that differ in nothing else",
+        )
+    try:
+        selector = str(LabelSelector.parse(item.namespace_selector))
+    except SelectorError as error:
+        checker.refuse(field, str(error))
+        return ""
+    if not selector:
+        checker.refuse(field, "is blank; write a selector, or leave it out for all namespaces")
+    return selector
 
 
 def to_timestamp(seconds: float | None) -> timestamp_pb2.Timestamp | None:

@@ -8,8 +8,10 @@ from watchcache.v1alpha1 import extension_pb2
 from watchcache_server.clusters.registry import ClusterRegistry
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.informer import Informer
+from watchcache_server.extensions.namespaces import ChosenScope
 from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.extensions.status import CheckStatus
+from watchcache_server.informer.source import Source
 from watchcache_server.model.states import CheckOutcome, ExtensionState, SourceState
 from watchcache_server.serving.conversion import PROJECTIONS, to_duration, to_timestamp
 
@@ -42,9 +44,9 @@ _PROJECTIONS: Final = {projection.value: number for number, projection in PROJEC
 _KIB: Final = 1024
 
 
-def source_message(informer: Informer) -> extension_pb2.SourceStatus:
-    """Describe one informer."""
-    source, status, spec = informer.source, informer.status, informer.spec
+def source_message(told: Informer | ChosenScope) -> extension_pb2.SourceStatus:
+    """Describe one informer, or a set of namespaces in which a resource is watched."""
+    source, status, spec = told.source, told.status, told.spec
     message = extension_pb2.SourceStatus(
         cluster=spec.cluster,
         group=source.group,
@@ -61,27 +63,49 @@ def source_message(informer: Informer) -> extension_pb2.SourceStatus:
         state_time=to_timestamp(status.state_time),
         last_contact_time=to_timestamp(status.last_contact_time),
         next_attempt_time=to_timestamp(status.next_attempt_time),
-        object_count=source.table.count,
-        raw_bytes=source.raw_bytes,
-        # Whole KiB: the exact size of one compressed object would answer guesses about it.
-        stored_bytes=-(-source.stored_bytes // _KIB) * _KIB,
         sync_duration=to_duration(status.sync_seconds),
         index_paths=spec.indexes,
-        unindexed_value_count=source.unindexed_count,
     )
-    if status.check is not None:
-        message.consistency_check.CopyFrom(_check_message(status.check))
-    if status.missing_verbs:
+    if isinstance(told, ChosenScope):
+        _describe_set(message, told)
+    else:
+        _describe_content(message, told)
+    return message
+
+
+def _describe_content(message: extension_pb2.SourceStatus, informer: Informer) -> None:
+    source = informer.source
+    message.object_count = source.table.count
+    message.raw_bytes = source.raw_bytes
+    # Whole KiB: the exact size of one compressed object would answer guesses about it.
+    message.stored_bytes = -(-source.stored_bytes // _KIB) * _KIB
+    message.unindexed_value_count = source.unindexed_count
+    if informer.status.check is not None:
+        message.consistency_check.CopyFrom(_check_message(informer.status.check))
+    _describe_missing(message, informer, source)
+
+
+def _describe_set(message: extension_pb2.SourceStatus, chosen: ChosenScope) -> None:
+    known = chosen.informer
+    message.namespace_selector = known.namespaces.selector
+    message.namespace_count = known.source.table.count
+    _describe_missing(message, chosen, known.source)
+
+
+def _describe_missing(
+    message: extension_pb2.SourceStatus, told: Informer | ChosenScope, source: Source
+) -> None:
+    """Name the rights that are missing on what is read."""
+    if told.status.missing_verbs:
         message.missing_access.CopyFrom(
             extension_pb2.AccessRule(
-                verbs=status.missing_verbs,
+                verbs=told.status.missing_verbs,
                 group=source.group,
                 resource=source.resource,
                 namespace=source.namespace,
-                cluster=spec.cluster,
+                cluster=told.spec.cluster,
             )
         )
-    return message
 
 
 def _check_message(check: CheckStatus) -> extension_pb2.ConsistencyCheck:
@@ -109,7 +133,7 @@ def extension_message(
         generation=extension.generation,
         spec=registered if with_spec else None,
         state=_EXTENSION_STATES[extension.state],
-        sources=[source_message(informer) for informer in extension.ordered_informers()],
+        sources=[source_message(told) for told in extension.ordered()],
         create_time=to_timestamp(extension.create_time),
         expire_time=None if left is None else to_timestamp(now + left),
         subscription_count=extension.subscription_count,
@@ -141,8 +165,9 @@ def cluster_messages(
     """Describe all clusters."""
     counts: dict[str, int] = {}
     for extension in registry:
-        for spec in extension.informers:
-            counts[spec.cluster] = counts.get(spec.cluster, 0) + 1
+        for informer in (*extension.informers.values(), *extension.namespace_informers):
+            cluster = informer.spec.cluster
+            counts[cluster] = counts.get(cluster, 0) + 1
     messages = []
     for status in clusters.statuses():
         age = status.contact_age_seconds

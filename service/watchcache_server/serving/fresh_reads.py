@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from watchcache_server.extensions.extension import Extension
-from watchcache_server.extensions.informer import Informer
+from watchcache_server.extensions.observed import Observed
 from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.informer.comparison import Scope, is_at_least
 from watchcache_server.informer.filters import Filter
@@ -30,7 +30,7 @@ __all__ = ["FreshReads", "not_synced"]
 # More namespaces of one source than this are looked at as a whole.
 _MOST_NAMESPACES: Final = 4
 
-Find = Callable[[], Iterable[Informer]]
+Find = Callable[[], Iterable[Observed]]
 
 
 class FreshReads:
@@ -44,7 +44,7 @@ class FreshReads:
         extension: Extension,
         asked: Consistency,
         find: Find,
-        scopes: Callable[[Informer], tuple[Scope, ...]],
+        scopes: Callable[[Observed], tuple[Scope, ...]],
     ) -> None:
         """Wait for the informers that `find` returns; what matters of each is in its `scopes`.
 
@@ -52,9 +52,9 @@ class FreshReads:
         never been loaded and will not be for now, InvalidRequestError when the version does not
         compare with theirs.
         """
-        met: set[Informer] = set()
+        met: set[Observed] = set()
 
-        async def wait_one(informer: Informer) -> None:
+        async def wait_one(informer: Observed) -> None:
             await self._wait_one(informer, asked, scopes(informer))
             met.add(informer)
 
@@ -73,14 +73,21 @@ class FreshReads:
     async def wait_for(self, extension: Extension, asked: Consistency, wanted: Filter) -> None:
         """Wait for the informers that a filter lets through. Raises as `wait`.
 
-        InvalidRequestError also when a version is asked for and there are several resources.
+        InvalidRequestError also when a version is asked for and there are several resources. What
+        the API server holds includes which namespaces match the selectors of a spec.
         """
         if asked.min_resource_version:
             _check_single(extension, wanted)
+
+        def find() -> Iterable[Observed]:
+            if not asked.min_resource_version:
+                yield from dict.fromkeys(each.informer for each in extension.chosen_in(wanted))
+            yield from extension.informers_in(wanted)
+
         await self.wait(
             extension,
             asked,
-            lambda: extension.informers_in(wanted),
+            find,
             lambda informer: _scopes_in(wanted, informer),
         )
 
@@ -92,7 +99,7 @@ class FreshReads:
             raise ServiceDrainingError
 
     async def _wait_one(
-        self, informer: Informer, asked: Consistency, scopes: Iterable[Scope]
+        self, informer: Observed, asked: Consistency, scopes: Iterable[Scope]
     ) -> None:
         extension = informer.extension
         while not informer.is_synced:
@@ -118,7 +125,7 @@ async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
         raise errors.exceptions[0] from None
 
 
-def _scopes_in(wanted: Filter, informer: Informer) -> tuple[Scope, ...]:
+def _scopes_in(wanted: Filter, informer: Observed) -> tuple[Scope, ...]:
     """Return what a filter lets through of an informer, as far as namespaces tell."""
     source = informer.source
     is_wide = not source.namespace and source.served is not None and source.served.is_namespaced
@@ -142,7 +149,7 @@ def _check_single(extension: Extension, wanted: Filter) -> None:
         )
 
 
-def not_synced(what: str, informer: Informer) -> NotSyncedError:
+def not_synced(what: str, informer: Observed) -> NotSyncedError:
     """Return the error that says that an informer holds nothing to answer with, and why."""
     status = informer.status
     return NotSyncedError(
@@ -152,7 +159,7 @@ def not_synced(what: str, informer: Informer) -> NotSyncedError:
     )
 
 
-def _check_version(informer: Informer, version: str) -> None:
+def _check_version(informer: Observed, version: str) -> None:
     position = informer.source.position
     if version and position and compare_versions(position, version) is Order.UNKNOWN:
         raise InvalidRequestError.of(
@@ -164,12 +171,12 @@ def _check_version(informer: Informer, version: str) -> None:
         )
 
 
-def _is_behind(informer: Informer, asked: Consistency) -> bool:
+def _is_behind(informer: Observed, asked: Consistency) -> bool:
     version = asked.min_resource_version
     return not version or not is_at_least(informer.source.position, version)
 
 
-def _late(informer: Informer, asked: Consistency) -> Exception:
+def _late(informer: Observed, asked: Consistency) -> Exception:
     if not informer.is_synced:
         return not_synced(f"{_name(informer)} of extension {informer.extension.key}", informer)
     status, freshness = informer.status, informer.freshness
@@ -198,7 +205,7 @@ def _late(informer: Informer, asked: Consistency) -> Exception:
     )
 
 
-def _name(informer: Informer) -> str:
+def _name(informer: Observed) -> str:
     source = informer.source
     resource = source.resource or source.kind
     name = f"{resource}.{source.group}" if source.group else resource

@@ -17,7 +17,7 @@ def require_indexed(extension: Extension, wanted: Filter) -> None:
     """
     if not wanted.paths:
         return
-    informers = list(extension.informers.values())
+    informers = extension.told()
     in_view = [informer for informer in informers if wanted.covers(informer.source)] or informers
     declared = {path for informer in in_view for path in informer.spec.indexes}
     for path in sorted(wanted.paths):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from watchcache.v1alpha1 import event_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.informer import Informer
+from watchcache_server.extensions.observed import Observed
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.held import Known, KnownGroup
 from watchcache_server.informer.source import Source
@@ -68,7 +69,7 @@ def _verdict(
     # A kind that is not served says nothing of one that is.
     informers = [each for each in informers if not _is_nameless(each)] or informers
     if not informers:
-        return _OUT_OF_SCOPE
+        return _unchosen(extension, group)
     in_view = [each for each in informers if wanted.passes_source(each.source)]
     if not in_view:
         # The stream has not come across them, whether they are there or not.
@@ -83,6 +84,15 @@ def _verdict(
     numbers = [version for version in versions if version is not None]
     # Only what was there at a version that the informer has passed is proven to be gone.
     return _deleted(min(numbers)) if numbers else _UNSELECTED
+
+
+def _unchosen(extension: Extension, group: KnownGroup) -> _Verdict | None:
+    """Say what became of a group that no informer is of: one may come, or might have."""
+    chosen = extension.chosen_of(group.cluster, group.group, group.resource)
+    known = [each.informer for each in chosen if group.namespace]
+    if all(informer.is_synced for informer in known):
+        return _OUT_OF_SCOPE
+    return _refused([informer for informer in known if not informer.is_synced])
 
 
 def _deleted(up_to: int | None) -> _Verdict:
@@ -108,7 +118,7 @@ def _holds_all(source: Source) -> bool:
     return not (scope.is_selecting or scope.pinned_name or scope.names)
 
 
-def _refused(unsynced: list[Informer]) -> _Verdict | None:
+def _refused(unsynced: Sequence[Observed]) -> _Verdict | None:
     states = {informer.status.state for informer in unsynced}
     if states == {SourceState.GONE}:
         return _KIND_GONE

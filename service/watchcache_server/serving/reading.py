@@ -10,7 +10,7 @@ import asyncio
 import base64
 import struct
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -19,11 +19,14 @@ from watchcache.v1alpha1 import event_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.extensions.informer import Informer
+from watchcache_server.extensions.namespaces import ChosenScope
+from watchcache_server.extensions.observed import Observed
 from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.informer.comparison import Scope
 from watchcache_server.informer.entries import Entry
 from watchcache_server.informer.filters import Filter
 from watchcache_server.informer.source import Source
+from watchcache_server.informer.source_scope import SourceScope
 from watchcache_server.informer.store import Found, Position
 from watchcache_server.model.errors import (
     ExtensionNotFoundError,
@@ -98,9 +101,11 @@ class Reading:
         cluster = key.cluster or self._default_cluster
         asked = consistency_of(request.consistency, self._longest_wait_seconds)
         if asked is not None:
-            scope = (Scope(key.namespace, key.name),)
             await self._fresh_reads.wait(
-                extension, asked, lambda: _holders(extension, cluster, key), lambda _: scope
+                extension,
+                asked,
+                lambda: _awaited(extension, cluster, key),
+                lambda informer: (_scope_in(informer, key),),
             )
         sources, found = extension.store.find(
             cluster, key.group, key.resource, key.namespace, key.name
@@ -111,7 +116,7 @@ class Reading:
             object=event_pb2.Object.FromString(
                 b"".join(object_field(found.source, found.entry, view))
             ),
-            freshness=_freshness(extension, [found.source]),
+            freshness=_freshness(extension.informers_of([found.source])),
         )
 
     async def list(self, request: pb.ListObjectsRequest) -> pb.ListObjectsResponse:
@@ -132,7 +137,9 @@ class Reading:
             await self._fresh_reads.wait_for(extension, asked, wanted)
         sources = extension.store.sources(wanted)
         _require_synced(extension, sources, wanted)
-        response = pb.ListObjectsResponse(freshness=_freshness(extension, sources))
+        told: list[Informer | ChosenScope] = [*extension.informers_of(sources)]
+        told += extension.chosen_in(wanted)
+        response = pb.ListObjectsResponse(freshness=_freshness(told))
         size = 0
         last: Position | None = None
         async for found in _objects(extension, wanted, request.owner_uid, after):
@@ -197,8 +204,8 @@ def _passes(wanted: Filter, entry: Entry) -> bool:
     return wanted.passes(entry.namespace, entry.labels, entry.fields)
 
 
-def _freshness(extension: Extension, sources: list[Source]) -> pb.Freshness:
-    statuses = [informer.status for informer in extension.informers_of(sources)]
+def _freshness(told: Iterable[Informer | ChosenScope]) -> pb.Freshness:
+    statuses = [each.status for each in told]
     contacts = [status.last_contact_time for status in statuses]
     known = [contact for contact in contacts if contact is not None]
     return pb.Freshness(
@@ -217,7 +224,16 @@ def _missing(
     holders = _possible_holders(extension, sources, cluster, key)
     informers = extension.informers_of(holders)
     if not informers:
-        every = extension.store.sources(Filter())
+        chosen = extension.chosen_of(cluster, key.group, key.resource) if key.namespace else []
+        for each in chosen:
+            known = each.informer
+            if key.namespace in (known.names or ()) or not known.is_synced:
+                return not_synced(what, known)
+        if chosen:
+            selectors = " or ".join(sorted({each.choice.namespaces.selector for each in chosen}))
+            told = f"its namespace does not match {selectors}, by which the spec chooses them"
+            return NotSyncedError(what, told, is_transient=False)
+        every = _watched(extension)
         hint = elsewhere(every, cluster, key.group, key.resource, key.namespace)
         if not hint:
             hint = f"add it to the spec; {instead_of(every, [(key.group, key.resource)])}"
@@ -228,6 +244,11 @@ def _missing(
     if all(source.is_synced for source in holders):
         return ObjectNotFoundError(f"{what}: there is none that matches the selectors of the spec")
     return not_synced(what, next(each for each in informers if not each.is_synced))
+
+
+def _watched(extension: Extension) -> list[SourceScope]:
+    chosen = [each.source for each in extension.chosen.values()]
+    return [*extension.store.sources(Filter()), *chosen]
 
 
 def _possible_holders(
@@ -249,6 +270,18 @@ def _holders(extension: Extension, cluster: str, key: event_pb2.ObjectKey) -> li
     return [each for each in extension.informers_of(holders) if not each.source.is_retiring]
 
 
+def _awaited(extension: Extension, cluster: str, key: event_pb2.ObjectKey) -> Sequence[Observed]:
+    """Return the informers that would hold an object, or that know whether there is to be one."""
+    chosen = extension.chosen_of(cluster, key.group, key.resource) if key.namespace else []
+    return _holders(extension, cluster, key) or [each.informer for each in chosen]
+
+
+def _scope_in(informer: Observed, key: event_pb2.ObjectKey) -> Scope:
+    if isinstance(informer, Informer):
+        return Scope(key.namespace, key.name)
+    return Scope(name=key.namespace)
+
+
 def _lets_through(source: Source, key: event_pb2.ObjectKey) -> bool:
     """Tell whether the names in the spec of a source, if any, let an object through."""
     scope = source.scope
@@ -264,8 +297,14 @@ def _require_synced(extension: Extension, sources: list[Source], wanted: Filter)
     informers = extension.informers_of(sources)
     if informers:
         raise not_synced(what, informers[0])
-    if wanted != Filter() or extension.informers:
-        hint = instead_of(extension.store.sources(Filter()), wanted.resources)
+    chosen = extension.chosen_in(wanted)
+    if any(each.informer.is_synced for each in chosen):
+        # No namespace matches.
+        return
+    if chosen:
+        raise not_synced(what, chosen[0].informer)
+    if wanted != Filter() or extension.told():
+        hint = instead_of(_watched(extension), wanted.resources)
         raise NotSyncedError(
             what,
             f"nothing that the filter lets through is watched; {hint}",

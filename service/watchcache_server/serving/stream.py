@@ -151,9 +151,9 @@ class WatchStream:
             return False
         # Another spec may no longer have the index paths of the filter.
         require_indexed(self._extension, self._wanted)
-        changed = self._extension.changed_informers(self._wanted, since)
-        for informer in changed:
-            await self._say(pb.WatchResponse(source_status=source_message(informer)))
+        changed = self._extension.changed(self._wanted, since)
+        for told in changed:
+            await self._say(pb.WatchResponse(source_status=source_message(told)))
         return bool(changed)
 
     async def _say_batch(self) -> bool:

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
-from watchcache_server.informer.source import Source
+from watchcache_server.informer.source_scope import SourceScope
 
 __all__ = ["elsewhere", "instead_of"]
 
@@ -18,7 +18,7 @@ _SHORT_LETTERS: Final = 4
 
 
 def elsewhere(
-    sources: Iterable[Source], cluster: str, group: str, resource: str, namespace: str
+    sources: Iterable[SourceScope], cluster: str, group: str, resource: str, namespace: str
 ) -> str:
     """Say where a resource is watched when it is not there; empty when it is nowhere.
 
@@ -37,7 +37,7 @@ def elsewhere(
     return ""
 
 
-def instead_of(sources: Iterable[Source], names: Iterable[tuple[str, str]]) -> str:
+def instead_of(sources: Iterable[SourceScope], names: Iterable[tuple[str, str]]) -> str:
     """Say what may have been meant by resources, given as (group, plural), or what there is."""
     watched, asked = list(sources), list(names)
     near = {
@@ -50,7 +50,7 @@ def instead_of(sources: Iterable[Source], names: Iterable[tuple[str, str]]) -> s
     return f"it watches {_listed({_place(each) for each in watched}) or 'nothing'}"
 
 
-def _is_near(source: Source, group: str, plural: str) -> bool:
+def _is_near(source: SourceScope, group: str, plural: str) -> bool:
     if (source.group, source.resource) == (group, plural):
         return False
     known = [each for each in (source.resource, source.kind.lower()) if each]
@@ -67,12 +67,12 @@ def _is_short_for(short: str, name: str) -> bool:
     return has_all and len(short) <= _SHORT_LETTERS and short[:1] == name[:1]
 
 
-def _name(source: Source) -> str:
+def _name(source: SourceScope) -> str:
     name = source.resource or source.kind
     return f"{name}.{source.group}" if source.group else name
 
 
-def _place(source: Source) -> str:
+def _place(source: SourceScope) -> str:
     return f"{_name(source)} in {source.namespace}" if source.namespace else _name(source)
 
 

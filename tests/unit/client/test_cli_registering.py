@@ -39,6 +39,9 @@ async def test_registering_shows_what_came_of_it(
     assert request.spec.service_account == "shop"
     assert request.spec.ttl.seconds == 600
     assert list(request.spec.resources.items[0].namespaces) == ["x"]
+    await run("register", "team-a/x", "-w", "pods", "--namespace-selector", "tier=gold")
+    request = service.of_type(service_pb2.RegisterRequest)[1]
+    assert request.spec.resources.items[0].namespace_selector == "tier=gold"
     result = await run("register", "team-a/x", "-w", "Pod", "--wait", "1s", "-o", "json")
     assert result.code == 3
     assert json.loads(result.output)["name"] == "x"
@@ -76,6 +79,7 @@ async def test_watching_nothing_has_to_be_asked_for(
                         {"resource": "pods", "namespaces": ["a"], "label_selector": "x=y"},
                         {"group": "apps", "version": "v1", "resource": "deployments"},
                         {"group": "example.com", "kind": "Widget", "projection": 3},
+                        {"resource": "secrets", "namespace_selector": "tier=gold"},
                     ]
                 },
             },

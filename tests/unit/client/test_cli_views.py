@@ -111,6 +111,38 @@ def test_status_shows_every_informer_and_what_to_do() -> None:
     ]
 
 
+def test_status_shows_sets_of_namespaces_and_says_once_what_they_miss() -> None:
+    """However many resources are watched in one set, it is one set."""
+    rule = extension_pb2.AccessRule(verbs=["list", "watch"], resource="namespaces", cluster="hub")
+    fields = {
+        "namespace_selector": "tier=gold",
+        "missing_access": rule,
+        "message": "serviceaccount team-a/shop needs list and watch on namespaces",
+    }
+    status = _status(
+        spec={"service_account": "shop"},
+        sources=[
+            source_status("pods", "FORBIDDEN", **fields),
+            source_status("secrets", "FORBIDDEN", **fields),
+            source_status("jobs.batch", namespace_selector="a", namespace_count=2),
+        ],
+    )
+    lines = _plain(extension_lines(status, default_cluster="hub"))
+    assert "0 namespaces tier=gold" in lines[2]
+    assert "2 namespaces a" in lines[4]
+    assert lines[5].startswith("namespaces tier=gold: serviceaccount team-a/shop needs list")
+    assert lines[6:] == [
+        (
+            "  kubectl create clusterrole team-a-shop-namespaces --verb=list,watch "
+            "--resource=namespaces"
+        ),
+        (
+            "  kubectl create clusterrolebinding team-a-shop-namespaces "
+            "--clusterrole=team-a-shop-namespaces --serviceaccount=team-a:shop"
+        ),
+    ]
+
+
 def test_status_tells_of_tokens_and_of_the_end_of_a_ttl() -> None:
     """And of an extension that watches nothing."""
     status = _status(
@@ -333,6 +365,9 @@ def test_a_spec_file_holds_the_parameters_of_register(tmp_path: Path) -> None:
           namespaces: [team-a]
           labelSelector: app=shop
           projection: metadata
+        - resource: pods
+          namespaceSelector: tier=gold
+        namespaceSelector: age=old
         """,
     )
     assert read_spec(path) == {
@@ -341,9 +376,11 @@ def test_a_spec_file_holds_the_parameters_of_register(tmp_path: Path) -> None:
         "clusters": ["hub"],
         "ttl": "10m",
         "only_these_objects": False,
+        "namespace_selector": "age=old",
         "watch": [
             "deployments.apps",
             Resource("configmaps", ["team-a"], label_selector="app=shop", projection="metadata"),
+            Resource("pods", namespace_selector="tier=gold"),
         ],
     }
 

@@ -167,3 +167,40 @@ def test_live_and_empty_sources_add_no_age() -> None:
     table = _table(_source(), forbidden, stale)
     assert table.age_seconds(table.covering(_PODS), now=100.0) == 0
     assert table.age_seconds(None, now=100.0) == pytest.approx(10)
+
+
+# Sets of namespaces
+
+
+def test_a_set_is_loaded_once_it_was_known() -> None:
+    """No error empties it; what its namespaces hold is told by their own informers."""
+    known = {"namespace_selector": "tier=gold", "sync_duration": Duration(seconds=1)}
+    assert _source(state="FORBIDDEN", **known).is_loaded
+    assert not _source(state="FORBIDDEN", namespace_selector="tier=gold").is_loaded
+    assert not _source(state="SYNCING", namespace_selector="tier=gold").is_loaded
+
+
+def test_a_set_covers_every_namespace() -> None:
+    """Where none matches, the resource is watched all the same; other sets stand beside it."""
+    first = _source(namespace_selector="tier=gold")
+    second = _source(namespace_selector="tier=silver")
+    table = _table(first, second, _source(namespace="team-a"))
+    table.commit()
+    assert table.covering(_PODS, namespace="team-b") == [first, second]
+    assert len(table.covering(_PODS)) == 3
+
+
+def test_a_set_without_room_makes_nothing_old() -> None:
+    """What is watched is as fresh as ever; what is out of contact is not."""
+    fields = {
+        "namespace_selector": "tier=gold",
+        "sync_duration": Duration(seconds=1),
+        "last_contact_time": _at(-30),
+    }
+    crowded = _source(state="STALE", reason="MAX_SOURCES", **fields)
+    table = _table(crowded)
+    table.commit()
+    assert table.age_seconds(None, now=100.0) == 0.0
+    table = _table(_source(state="STALE", reason="RETRYING", **fields))
+    table.commit()
+    assert table.age_seconds(None, now=100.0) == 30.0

@@ -53,6 +53,43 @@ def test_an_entry_goes_before_the_defaults() -> None:
     assert (secrets.label_selector, secrets.field_selector) == ("x=y", "type=z")
 
 
+def test_namespaces_are_chosen_by_label() -> None:
+    """By an entry itself, or by the registration where an entry names none."""
+    spec = build_spec(
+        watch=[
+            "pods",
+            Resource("secrets", ["b"]),
+            Resource("nodes", namespaces=()),
+            Resource("jobs.batch", namespace_selector="tier=silver"),
+        ],
+        namespace_selector="tier=gold",
+    )
+    assert [(list(each.namespaces), each.namespace_selector) for each in spec.resources.items] == [
+        ([], "tier=gold"),
+        (["b"], ""),
+        ([], ""),
+        ([], "tier=silver"),
+    ]
+    spec = build_spec(watch=[Resource("pods", namespace_selector="a")], namespaces=["b"])
+    (entry,) = spec.resources.items
+    assert (list(entry.namespaces), entry.namespace_selector) == ([], "a")
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"watch": ["pods"], "namespaces": ["a"], "namespace_selector": "b"},
+        {"content": "kind: Pod", "namespace_selector": "b"},
+    ],
+    ids=["beside namespaces", "beside content"],
+)
+def test_a_selector_of_namespaces_has_to_have_a_meaning(parameters: Any) -> None:
+    """Where something else says it already, it is refused."""
+    with pytest.raises(InvalidArgumentError) as refused:
+        build_spec(**parameters)
+    assert [each.field for each in refused.value.field_violations] == ["namespace_selector"]
+
+
 def test_watching_nothing_is_told_from_saying_nothing() -> None:
     """An empty list is an empty watch set; without either parameter none is set."""
     assert build_spec(watch=[]).WhichOneof("watch_set") == "resources"

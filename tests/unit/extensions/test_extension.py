@@ -46,10 +46,10 @@ def test_informers_are_listed_in_the_order_of_lists(world: World) -> None:
     """Only those that a filter lets through, and none that retires."""
     far, near = world.informer(namespace="team-b"), world.informer()
     extension = world.extension
-    assert extension.ordered_informers() == [near, far]
+    assert extension.ordered() == [near, far]
     assert extension.informers_in(Filter(namespaces=("team-b",))) == [far]
     extension.retire_informer(far)
-    assert extension.ordered_informers() == [near]
+    assert extension.ordered() == [near]
     assert extension.informers_in(EVERYTHING) == [near]
 
 
@@ -81,12 +81,12 @@ def test_what_has_changed_is_told_by_version(world: World) -> None:
     """Nothing twice, and only what a filter lets through."""
     near, far = world.informer(), world.informer(namespace="team-b")
     extension = world.extension
-    assert extension.changed_informers(EVERYTHING, 0) == [near, far]
+    assert extension.changed(EVERYTHING, 0) == [near, far]
     version = extension.status_version
-    assert extension.changed_informers(EVERYTHING, version) == []
+    assert extension.changed(EVERYTHING, version) == []
     live(far)
-    assert extension.changed_informers(EVERYTHING, version) == [far]
-    assert extension.changed_informers(Filter(namespaces=("team-a",)), version) == []
+    assert extension.changed(EVERYTHING, version) == [far]
+    assert extension.changed(Filter(namespaces=("team-a",)), version) == []
 
 
 def test_a_stream_is_told_of_informers_that_ended(world: World) -> None:
@@ -95,11 +95,11 @@ def test_a_stream_is_told_of_informers_that_ended(world: World) -> None:
     extension = world.extension
     version = extension.status_version
     extension.retire_informer(far)
-    assert extension.changed_informers(EVERYTHING, version) == []
+    assert extension.changed(EVERYTHING, version) == []
     extension.remove_informer(far)
-    assert extension.changed_informers(EVERYTHING, version) == [far]
-    assert extension.changed_informers(Filter(namespaces=("team-a",)), version) == []
-    assert extension.changed_informers(EVERYTHING, 0) == [near]
+    assert extension.changed(EVERYTHING, version) == [far]
+    assert extension.changed(Filter(namespaces=("team-a",)), version) == []
+    assert extension.changed(EVERYTHING, 0) == [near]
 
 
 def test_an_informer_that_came_back_has_not_ended(world: World) -> None:
@@ -110,7 +110,7 @@ def test_an_informer_that_came_back_has_not_ended(world: World) -> None:
     extension.retire_informer(first)
     second = world.informer()
     extension.remove_informer(first)
-    assert extension.changed_informers(EVERYTHING, version) == [second]
+    assert extension.changed(EVERYTHING, version) == [second]
 
 
 async def test_a_change_of_status_wakes_who_waits(world: World) -> None:

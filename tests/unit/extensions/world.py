@@ -62,6 +62,10 @@ class Access:
         await self.account.authorization()
         return await self._api.open(request)
 
+    async def call(self, request: Any, *, limit_bytes: int = 0) -> Any:
+        await self.account.authorization()
+        return await self._api.call(request, limit_bytes=limit_bytes)
+
     def release(self) -> None:
         assert not self._is_released, "released twice"
         self._is_released = True

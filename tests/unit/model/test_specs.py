@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from tests.items import source_spec
 from watchcache_server.model.errors import InvalidRequestError
 from watchcache_server.model.specs import (
+    Choice,
     ExtensionKey,
     ExtensionSpec,
+    NamespaceSet,
     ResourceWatch,
     SourceSpec,
     overlap,
@@ -311,3 +316,89 @@ def test_extension_key_reads_like_a_path() -> None:
     """Namespace and name, ordered as such."""
     assert str(ExtensionKey("team-a", "shop")) == "team-a/shop"
     assert ExtensionKey("a", "z") < ExtensionKey("b", "a")
+
+
+# Namespaces that are chosen
+
+
+def chosen(resource: str = "pods", selector: str = "tier=gold", **more: Any) -> ResourceWatch:
+    """Make an entry whose namespaces a selector chooses."""
+    return msgspec.structs.replace(watch(resource, **more), namespace_selector=selector)
+
+
+def choices(*resources: ResourceWatch, clusters: tuple[str, ...] = ("hub",)) -> list[Choice]:
+    """Return what selectors choose of a spec with these entries, which has to be a right one."""
+    spec = ExtensionSpec("shop", clusters, resources)
+    spec.sources()
+    return list(spec.choices())
+
+
+def test_a_selector_makes_a_choice_for_each_cluster_and_no_source() -> None:
+    """Which sources there are is up to the namespaces."""
+    found = choices(chosen(), clusters=("hub", "edge"))
+    assert [(each.namespaces.cluster, each.namespaces.selector) for each in found] == [
+        ("edge", "tier=gold"),
+        ("hub", "tier=gold"),
+    ]
+    assert [each.scope.namespace for each in found] == ["", ""]
+    assert sources(chosen()) == []
+
+
+def test_entries_with_one_selector_share_a_set() -> None:
+    """However many resources there are, namespaces are read once."""
+    found = choices(chosen(), chosen("secrets"))
+    assert len(found) == 2
+    assert {each.namespaces for each in found} == {NamespaceSet("hub", "tier=gold")}
+
+
+def test_a_set_is_read_as_metadata_of_the_namespaces_that_match() -> None:
+    """No more of them than that is needed."""
+    source = NamespaceSet("hub", "tier=gold").source
+    assert (source.resource, source.version, source.namespace) == ("namespaces", "v1", "")
+    assert (source.label_selector, source.projection) == ("tier=gold", "metadata")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(watch(namespaces=("a",)), id="some named"),
+        pytest.param(chosen(selector="age=old"), id="another selector"),
+        pytest.param(chosen("secrets", label_selector="x"), id="another resource"),
+        pytest.param(watch(namespaces=("a",), field_selector="metadata.name=b"), id="another name"),
+    ],
+)
+def test_what_may_stand_beside_a_choice(other: ResourceWatch) -> None:
+    """The same but for namespaces, and what can be no object of it."""
+    first = chosen(field_selector=other.field_selector and "metadata.name=a")
+    assert choices(first, other)
+
+
+def test_all_namespaces_swallow_a_choice() -> None:
+    """It would choose from what is watched already."""
+    assert choices(chosen(), watch()) == []
+    assert scopes(sources(chosen(), watch())) == [("hub", "pods", "")]
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (watch(label_selector="x"), "in namespaces that match a namespace_selector"),
+        (
+            watch(label_selector="x", namespaces=("a",)),
+            "in namespace a, should its labels match a namespace_selector,",
+        ),
+        (
+            chosen(selector="tier=silver", label_selector="x"),
+            "in namespaces that match a namespace_selector",
+        ),
+        (chosen(projection="metadata"), "in namespaces that match a namespace_selector"),
+    ],
+    ids=["all", "named", "disjoint selectors", "projection"],
+)
+def test_what_could_cover_the_same_objects_is_refused(other: ResourceWatch, told: str) -> None:
+    """Labels change, so no two selectors are taken to be of different namespaces for ever."""
+    for pair in ([chosen(), other], [other, chosen()]):
+        with pytest.raises(InvalidRequestError, match="could cover the same pods objects") as error:
+            choices(*pair)
+        assert told in str(error.value)
+        assert error.value.reason == "OVERLAPPING_WATCHES"

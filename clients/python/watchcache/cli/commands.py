@@ -122,6 +122,13 @@ def register(
         list[str] | None,
         typer.Option("--namespace", "-n", help="Where to watch; repeatable; everywhere if none."),
     ] = None,
+    namespace_selector: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SELECTOR",
+            help="Watch in the namespaces with such labels, as they come and go.",
+        ),
+    ] = None,
     content: Annotated[
         str | None, typer.Option(help="Manifests to derive the resources from; - is the input.")
     ] = None,
@@ -166,6 +173,7 @@ def register(
             "service_account": service_account,
             "watch": watch,
             "namespaces": namespace,
+            "namespace_selector": namespace_selector,
             "content": read_content(content) if content else None,
             "only_these_objects": only_these_objects or None,
             "clusters": cluster,

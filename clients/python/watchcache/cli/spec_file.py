@@ -11,6 +11,7 @@ The file holds the parameters of `Connection.register`, written as Kubernetes wr
       namespaces: [team-a]
       labelSelector: app=shop
     - resource: pods
+      namespaceSelector: tier=gold
       indexPaths: [spec.nodeName]
 
 What `status -o json` or `-o yaml` writes of one extension is read as well, for its spec.
@@ -38,6 +39,7 @@ _SPEC = {
     "serviceAccount": "service_account",
     "clusters": "clusters",
     "namespaces": "namespaces",
+    "namespaceSelector": "namespace_selector",
     "projection": "projection",
     "indexPaths": "index_paths",
     "ttl": "ttl",
@@ -48,6 +50,7 @@ _SPEC = {
 _RESOURCE = {
     "resource": "name",
     "namespaces": "namespaces",
+    "namespaceSelector": "namespace_selector",
     "labelSelector": "label_selector",
     "fieldSelector": "field_selector",
     "projection": "projection",
@@ -128,6 +131,7 @@ def _registered_entry(item: extension_pb2.ResourceWatch) -> Resource:
     return Resource(
         ".".join(filter(None, (item.resource or item.kind, item.version, item.group))),
         tuple(item.namespaces),
+        namespace_selector=item.namespace_selector,
         label_selector=item.label_selector,
         field_selector=item.field_selector,
         projection=PROJECTIONS.get(item.projection),

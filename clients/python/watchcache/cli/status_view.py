@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from rich.text import Text
 
 from watchcache.cli.grants import grant_commands
-from watchcache.cli.terminal import Cell, age_text, aligned, left_text, size_text
+from watchcache.cli.terminal import Cell, age_text, aligned, counted, left_text, size_text
 from watchcache.states import ConsistencyOutcome, ExtensionState, SourceState
 from watchcache.status import Cluster, ExtensionStatus, Source
 
@@ -82,8 +82,13 @@ def extension_lines(extension: ExtensionStatus, *, default_cluster: str) -> list
         lines += aligned([header, *map(_source_row, extension.sources)])
     else:
         lines.append(Text("It watches nothing."))
+    told = set()
     for source in extension.not_live:
-        lines += _advice(source, extension, default_cluster)
+        # All resources in one set of namespaces have the same to say.
+        subject = (source.cluster, source.namespace_selector)
+        if not (source.namespace_selector and subject in told):
+            told.add(subject)
+            lines += _advice(source, extension, default_cluster)
     for source in extension.sources:
         lines += _doubt(source, default_cluster)
     for credential in extension.credentials:
@@ -154,7 +159,7 @@ def _title(extension: ExtensionStatus) -> Text:
 
 
 def _source_row(source: Source) -> Sequence[Cell]:
-    held = source.is_loaded
+    held = source.is_loaded and not source.namespace_selector
     return (
         source.label,
         source.cluster,
@@ -168,8 +173,11 @@ def _source_row(source: Source) -> Sequence[Cell]:
 
 
 def _scope(source: Source) -> str:
+    scope = source.namespace or "*"
+    if source.namespace_selector:
+        scope = f"{counted(source.namespace_count, 'namespace')} {source.namespace_selector}"
     selectors = (source.label_selector, source.field_selector)
-    return " ".join([source.namespace or "*", *filter(None, selectors)])
+    return " ".join([scope, *filter(None, selectors)])
 
 
 def _doubt(source: Source, default_cluster: str) -> list[Text]:
@@ -188,7 +196,10 @@ def _doubt(source: Source, default_cluster: str) -> list[Text]:
 
 def _place(source: Source, default_cluster: str) -> str:
     where = f" on {source.cluster}" if source.cluster != default_cluster else ""
-    return f"{source.label}{where}"
+    label = source.label
+    if source.namespace_selector:
+        label = f"namespaces {source.namespace_selector}"
+    return f"{label}{where}"
 
 
 def _advice(source: Source, extension: ExtensionStatus, default_cluster: str) -> list[Text]:

@@ -23,7 +23,7 @@ class WatchView:
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._told: set[tuple[str, str, str]] = set()
+        self._told: set[tuple[str, str, str, str]] = set()
         self._since = time.monotonic()
         self._count = 0
         self._is_resumed = False
@@ -54,12 +54,12 @@ class WatchView:
 
     def _write_source(self, source: Source) -> None:
         """Tell of an informer that is not live, and of one that is so again."""
-        selectors = (source.label_selector, source.field_selector)
+        selectors = (source.label_selector, source.field_selector, source.namespace_selector)
         identity = (source.group, source.label, source.cluster, source.namespace, *selectors)
         self._sources[identity] = source
         if source.state is SourceState.STOPPED:
             del self._sources[identity]
-        where = (source.label, source.cluster, source.namespace)
+        where = (source.label, source.cluster, source.namespace, source.namespace_selector)
         if source.is_live and where not in self._told:
             return
         self._told.add(where)

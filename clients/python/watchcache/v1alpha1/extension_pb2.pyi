@@ -106,7 +106,9 @@ class _SourceStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SourceSta
     SOURCE_STATE_LIVE: _SourceState.ValueType  # 3
     """Synced, and in contact with the API server."""
     SOURCE_STATE_STALE: _SourceState.ValueType  # 4
-    """Synced before, but out of contact or loading again. The objects served may be old."""
+    """Synced before, but out of contact or loading again. The objects served may be old. Or, of a set of
+    namespaces, not all of those that match are watched (reason "MAX_SOURCES").
+    """
     SOURCE_STATE_FORBIDDEN: _SourceState.ValueType  # 5
     """The ServiceAccount may not list or watch; `missing_access` says what is missing. Checked again
     by itself.
@@ -137,7 +139,9 @@ SOURCE_STATE_SYNCING: SourceState.ValueType  # 2
 SOURCE_STATE_LIVE: SourceState.ValueType  # 3
 """Synced, and in contact with the API server."""
 SOURCE_STATE_STALE: SourceState.ValueType  # 4
-"""Synced before, but out of contact or loading again. The objects served may be old."""
+"""Synced before, but out of contact or loading again. The objects served may be old. Or, of a set of
+namespaces, not all of those that match are watched (reason "MAX_SOURCES").
+"""
 SOURCE_STATE_FORBIDDEN: SourceState.ValueType  # 5
 """The ServiceAccount may not list or watch; `missing_access` says what is missing. Checked again
 by itself.
@@ -328,6 +332,7 @@ class ResourceWatch(_message.Message):
     FIELD_SELECTOR_FIELD_NUMBER: _builtins.int
     PROJECTION_FIELD_NUMBER: _builtins.int
     INDEX_PATHS_FIELD_NUMBER: _builtins.int
+    NAMESPACE_SELECTOR_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     """API group; empty is the core group."""
     version: _builtins.str
@@ -342,11 +347,39 @@ class ResourceWatch(_message.Message):
     """Field selector in the notation of kubectl, evaluated by the API server."""
     projection: Global___Projection.ValueType
     """How much of each object is kept. Not set means PROJECTION_FULL."""
+    namespace_selector: _builtins.str
+    """Label selector over namespaces, in the notation of kubectl: each namespace that matches is watched, one
+    informer each, as long as it matches. Empty means that `namespaces` says it. It is INVALID_ARGUMENT
+    together with `namespaces`, and for a resource that the cluster is known to serve without namespaces.
+
+    Which namespaces match is read by a list and watch of namespaces, shared by all entries with the same
+    selector on one cluster, so the ServiceAccount needs list and watch on namespaces (a ClusterRole). How
+    that goes is told by a SourceStatus of its own for each entry and cluster: see
+    SourceStatus.namespace_selector.
+
+    - A namespace that comes to match adds an informer, and its objects are ADDED. A namespace that is being
+      deleted matches as long as it has the labels. No other informer is touched.
+    - For a namespace that ceases to match, or is gone, the informer first becomes as fresh as the API server
+      was after that: objects that were deleted before are DELETED, one by one. What it still holds then has
+      LEFT with LEFT_REASON_SCOPE. Kubernetes deletes a namespace after all that is in it, so the objects of a
+      deleted namespace are DELETED; they have LEFT only where they outlived it, or where the right to read
+      them ended with it, before they were seen to be deleted. Until then the informer counts and serves.
+    - Errors, and a right to list namespaces that is revoked, change nothing about which namespaces are
+      watched. Where that was never known, there are none, but after a change of the spec those of before
+      stay until it is known or refused.
+    - What the spec names itself comes first, then what runs already, then further namespaces by name, up to
+      the number of informers that an extension may have (setting max_sources). Beyond that the status of
+      the set is STALE with the reason "MAX_SOURCES"; those that run go on.
+
+    Two entries of one resource with a selector, or with one and a list of namespaces, may differ in these
+    only; one that differs in anything else could cover the same objects, whatever the selectors say, since
+    labels change.
+    """
     @_builtins.property
     def namespaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Namespaces to watch, one informer each. Empty means all namespaces, or the whole cluster for a
-        cluster-scoped resource. Not empty for a cluster-scoped resource is reported on that informer as
-        an invalid scope.
+        """Namespaces to watch, one informer each. Empty, without a `namespace_selector`, means all namespaces, or
+        the whole cluster for a cluster-scoped resource. Not empty for a cluster-scoped resource is reported on
+        that informer as an invalid scope.
         """
 
     @_builtins.property
@@ -369,10 +402,11 @@ class ResourceWatch(_message.Message):
         field_selector: _builtins.str = ...,
         projection: Global___Projection.ValueType = ...,
         index_paths: _abc.Iterable[_builtins.str] | None = ...,
+        namespace_selector: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "resource", b"resource", "type", b"type"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["field_selector", b"field_selector", "group", b"group", "index_paths", b"index_paths", "kind", b"kind", "label_selector", b"label_selector", "namespaces", b"namespaces", "projection", b"projection", "resource", b"resource", "type", b"type", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["field_selector", b"field_selector", "group", b"group", "index_paths", b"index_paths", "kind", b"kind", "label_selector", b"label_selector", "namespace_selector", b"namespace_selector", "namespaces", b"namespaces", "projection", b"projection", "resource", b"resource", "type", b"type", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_type: _TypeAlias = _typing.Literal["resource", "kind"]  # noqa: Y015
     _WhichOneofArgType_type: _TypeAlias = _typing.Literal["type", b"type"]  # noqa: Y015
@@ -417,7 +451,9 @@ class Extension(_message.Message):
 
     @_builtins.property
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___SourceStatus]:
-        """One entry for each informer, ordered by resource, cluster and namespace."""
+        """One entry for each informer, and one for each resource whose namespaces are chosen by a selector, on each
+        cluster; ordered by resource, cluster and namespace.
+        """
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
@@ -456,7 +492,9 @@ Global___Extension: _TypeAlias = Extension  # noqa: Y015
 
 @_typing.final
 class SourceStatus(_message.Message):
-    """SourceStatus is the state of one informer: one resource in one scope of one cluster."""
+    """SourceStatus is the state of one informer: one resource in one scope of one cluster. With a
+    `namespace_selector` it is that of the set of namespaces in which the resource is watched.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -483,6 +521,8 @@ class SourceStatus(_message.Message):
     INDEX_PATHS_FIELD_NUMBER: _builtins.int
     UNINDEXED_VALUE_COUNT_FIELD_NUMBER: _builtins.int
     CONSISTENCY_CHECK_FIELD_NUMBER: _builtins.int
+    NAMESPACE_SELECTOR_FIELD_NUMBER: _builtins.int
+    NAMESPACE_COUNT_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     """Cluster name."""
     group: _builtins.str
@@ -519,6 +559,14 @@ class SourceStatus(_message.Message):
     """Number of values at these paths that were left out of the index since their objects had more than the
     service keeps of one (its setting max_index_values). A filter does not find objects by them.
     """
+    namespace_selector: _builtins.str
+    """Not empty: this tells of the namespaces that match this selector and in which the resource is watched,
+    read by a list and watch of namespaces. LIVE says that these are known and as fresh as any informer;
+    whether the objects in them are is told by the informers of the namespaces, and there are none where
+    nothing matches. FORBIDDEN names the rights on namespaces that are missing. It holds no objects.
+    """
+    namespace_count: _builtins.int
+    """Number of namespaces that match `namespace_selector`, also of those for which there is no room."""
     @_builtins.property
     def state_time(self) -> _timestamp_pb2.Timestamp:
         """Since when it is in this state."""
@@ -573,10 +621,12 @@ class SourceStatus(_message.Message):
         index_paths: _abc.Iterable[_builtins.str] | None = ...,
         unindexed_value_count: _builtins.int = ...,
         consistency_check: Global___ConsistencyCheck | None = ...,
+        namespace_selector: _builtins.str = ...,
+        namespace_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["consistency_check", b"consistency_check", "last_contact_time", b"last_contact_time", "missing_access", b"missing_access", "next_attempt_time", b"next_attempt_time", "state_time", b"state_time", "sync_duration", b"sync_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "consistency_check", b"consistency_check", "field_selector", b"field_selector", "group", b"group", "index_paths", b"index_paths", "kind", b"kind", "label_selector", b"label_selector", "last_contact_time", b"last_contact_time", "message", b"message", "missing_access", b"missing_access", "namespace", b"namespace", "next_attempt_time", b"next_attempt_time", "object_count", b"object_count", "projection", b"projection", "raw_bytes", b"raw_bytes", "reason", b"reason", "resource", b"resource", "state", b"state", "state_time", b"state_time", "stored_bytes", b"stored_bytes", "sync_duration", b"sync_duration", "unindexed_value_count", b"unindexed_value_count", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "consistency_check", b"consistency_check", "field_selector", b"field_selector", "group", b"group", "index_paths", b"index_paths", "kind", b"kind", "label_selector", b"label_selector", "last_contact_time", b"last_contact_time", "message", b"message", "missing_access", b"missing_access", "namespace", b"namespace", "namespace_count", b"namespace_count", "namespace_selector", b"namespace_selector", "next_attempt_time", b"next_attempt_time", "object_count", b"object_count", "projection", b"projection", "raw_bytes", b"raw_bytes", "reason", b"reason", "resource", b"resource", "state", b"state", "state_time", b"state_time", "stored_bytes", b"stored_bytes", "sync_duration", b"sync_duration", "unindexed_value_count", b"unindexed_value_count", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
