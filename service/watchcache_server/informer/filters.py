@@ -20,7 +20,7 @@ from watchcache_server.model.selectors import Labels, LabelSelector
 __all__ = ["EVERYTHING", "Filter"]
 
 
-class Filter(msgspec.Struct, frozen=True, dict=True):
+class Filter(msgspec.Struct, frozen=True, dict=True, weakref=True):
     """Parts are joined by AND, entries of one part by OR; an empty part lets everything through.
 
     `resources` are pairs of group and plural name. `label_selector` is in canonical form. `fields`

@@ -33,6 +33,8 @@ _RETRY_SECONDS: Final = 5.0
 class _ContextWriter:
     """Writes the messages of one stream and counts them."""
 
+    __slots__ = ("_context", "_method", "_reporter")
+
     def __init__(self, context: Context, method: str, reporter: Reporter) -> None:
         self._context = context
         self._method = method

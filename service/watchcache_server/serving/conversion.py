@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
+from weakref import WeakValueDictionary
 
 from google.protobuf import duration_pb2, timestamp_pb2
 
@@ -151,8 +152,15 @@ def view_of(view: event_pb2.View.ValueType) -> View:
     return known
 
 
+# Those of all calls under way, by themselves.
+_filters: WeakValueDictionary[Filter, Filter] = WeakValueDictionary()
+
+
 def filter_of(message: watch_cache_service_pb2.Filter) -> Filter:
-    """Check and return a filter in canonical form. Raises InvalidRequestError."""
+    """Check and return a filter in canonical form. Raises InvalidRequestError.
+
+    All who ask for the same have one filter together, with what it has worked out.
+    """
     checker = _Checker()
     for part in ("clusters", "resources", "namespaces"):
         count = len(getattr(message, part))
@@ -177,13 +185,14 @@ def filter_of(message: watch_cache_service_pb2.Filter) -> Filter:
         checker.check(f"filter.namespaces[{index}]", dns_label_problem(namespace))
     fields = _field_values(checker, message.fields)
     checker.finish()
-    return Filter(
+    wanted = Filter(
         clusters=tuple(sorted(set(message.clusters))),
         resources=tuple(sorted({(each.group, each.resource) for each in message.resources})),
         namespaces=tuple(sorted(set(message.namespaces))),
         label_selector=selector,
         fields=fields,
     )
+    return _filters.setdefault(wanted, wanted)
 
 
 def _field_values(

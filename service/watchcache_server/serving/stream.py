@@ -50,6 +50,29 @@ _LOOK_SECONDS: Final = 0.5
 class WatchStream:
     """One stream under way. `run` raises a ServiceError that says why it ends."""
 
+    __slots__ = (
+        "_batches",
+        "_bookmark_seconds",
+        "_cursor",
+        "_ends_at",
+        "_extension",
+        "_fails_on_reset",
+        "_has_proof",
+        "_has_token",
+        "_held",
+        "_is_synced",
+        "_now",
+        "_proving",
+        "_registry",
+        "_reporter",
+        "_said_at",
+        "_start",
+        "_status_version",
+        "_view",
+        "_wanted",
+        "_writer",
+    )
+
     def __init__(
         self,
         *,

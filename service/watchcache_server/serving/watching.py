@@ -116,6 +116,8 @@ class Watching:
                 stalled=lambda: self._give_up(stream),
             ),
         )
+        # A stream may live for long; what it was asked with need not.
+        del request, start
         self._streams[stream] = extension
         self._open[extension] += 1
         extension.subscribed()

@@ -27,6 +27,8 @@ class Writer(Protocol):
 class PatientWriter:
     """Writes on behalf of `subject`; calls `stalled`, once, when that takes too long."""
 
+    __slots__ = ("_is_stalled", "_limit_seconds", "_stalled", "_subject", "_writer")
+
     def __init__(
         self, writer: Writer, *, limit_seconds: float, subject: str, stalled: Callable[[], None]
     ) -> None:

@@ -377,3 +377,10 @@ async def test_a_reader_that_is_closed_leaves_no_thread(monkeypatch: pytest.Monk
     [thread] = readers
     await asyncio.to_thread(thread.join, 60.0)
     assert not thread.is_alive()
+
+
+def test_who_asks_for_the_same_shares_a_filter() -> None:
+    """A thousand streams alike have one filter, with what it has worked out."""
+    one, same = (filter_of(pb.Filter(namespaces=names)) for names in (["b", "a"], ["a", "b", "a"]))
+    assert one is same
+    assert filter_of(pb.Filter(namespaces=["a"])) is not one
