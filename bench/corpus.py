@@ -14,6 +14,7 @@ from tests.realistic import pod_fields
 
 __all__ = [
     "ACCOUNT",
+    "CROWD_NAMESPACE",
     "FILLER_COUNT",
     "FILLER_NAMESPACE",
     "NAMESPACE",
@@ -32,6 +33,9 @@ ACCOUNT: Final = "reader"
 # Where the small changes happen whose latency is measured.
 TICK_NAMESPACE: Final = "ticks"
 TICK_COUNT: Final = 16
+# What each of a crowd reads: so little that opening is what it costs.
+CROWD_NAMESPACE: Final = "crowd"
+_CROWD_COUNT: Final = 10
 # What an informer reads that is idle afterwards: so much that its buffers have grown, and so little
 # once compressed that it does not matter.
 FILLER_NAMESPACE: Final = "filler"
@@ -67,7 +71,7 @@ def pod_requests(number: int) -> PodRequests:
 def fixtures() -> list[tuple[str, bytes]]:
     """Return the path and body of every other object, in the order of creation."""
     names = [f"team-{number:03d}" for number in range(POD_NAMESPACES)]
-    names += [NAMESPACE, TICK_NAMESPACE, FILLER_NAMESPACE]
+    names += [NAMESPACE, TICK_NAMESPACE, CROWD_NAMESPACE, FILLER_NAMESPACE]
     role_group = "rbac.authorization.k8s.io"
     objects: list[tuple[str, dict[str, Any]]] = [
         ("/api/v1/namespaces", {"metadata": {"name": name}}) for name in names
@@ -102,6 +106,13 @@ def fixtures() -> list[tuple[str, bytes]]:
             {"metadata": {"name": f"tick-{number}"}, "data": {"written_at": "0"}},
         )
         for number in range(TICK_COUNT)
+    ]
+    objects += [
+        (
+            f"/api/v1/namespaces/{CROWD_NAMESPACE}/configmaps",
+            {"metadata": {"name": f"crowd-{number}"}, "data": {"text": "watchcache " * 100}},
+        )
+        for number in range(_CROWD_COUNT)
     ]
     objects += [
         (

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from bench.corpus import TICK_NAMESPACE
+from bench.corpus import CROWD_NAMESPACE, TICK_NAMESPACE
 from bench.figures.plan import Plan
 from bench.figures.ticking import ticking
 from bench.process import Worker, worker
@@ -22,7 +22,6 @@ from bench.service import Service, service, watch_of
 
 __all__ = ["measure"]
 
-_CROWD_NAMESPACE: Final = "team-000"
 _TICKS_A_SECOND: Final = 80
 _ARRIVAL_SECONDS: Final = 0.5
 _LIMIT_SECONDS: Final = 120
@@ -99,7 +98,7 @@ async def _round(plan: Plan, connections: int) -> dict[str, Any]:
 async def _serving(plan: Plan, settings: dict[str, str]) -> AsyncIterator[Service]:
     async with service(plan.cluster, settings=settings) as served:
         await served.register("ticks", watch_of("configmaps", [TICK_NAMESPACE]))
-        await served.register("crowd", watch_of("pods", [_CROWD_NAMESPACE]))
+        await served.register("crowd", watch_of("configmaps", [CROWD_NAMESPACE]))
         yield served
 
 

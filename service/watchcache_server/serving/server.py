@@ -26,6 +26,7 @@ __all__ = ["GrpcServer", "check_address"]
 _HEALTH_SECONDS: Final = 1.0
 # Calls that a connection has room for beside the streams that it may have.
 _SPARE_STREAMS: Final = 100
+_LONGEST_WAIT_SECONDS: Final = 3600
 _PORT: Final = re.compile(r"[0-9]{1,5}")
 
 
@@ -172,6 +173,8 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         # restart all subscribers come at one moment.
         ("grpc.server.max_pending_requests", settings.max_subscriptions),
         ("grpc.server.max_pending_requests_hard_limit", 2 * settings.max_subscriptions),
+        # Those that have waited for half a minute would be cancelled too, without a reason.
+        ("grpc.server_max_unrequested_time_in_server", _LONGEST_WAIT_SECONDS),
         ("grpc.keepalive_time_ms", settings.keepalive_seconds * milli),
         ("grpc.keepalive_timeout_ms", settings.keepalive_timeout_seconds * milli),
         # Without this one a dead peer is noticed after a minute, whatever the two above say.
