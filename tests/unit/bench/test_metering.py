@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -53,10 +54,12 @@ async def test_the_address_outlives_the_target() -> None:
 
 async def test_a_target_that_is_away_ends_the_connection() -> None:
     """The client learns so at once, and the relay lives on."""
-    async with answering(b"") as away:
-        pass
-    async with answering(b"back") as target, Meter(away) as meter:
-        with suppress(ConnectionError):
-            assert await ask(meter.address) == b""
-        meter.target = target
-        assert await ask(meter.address) == b"back"
+    with socket.socket() as nobody:
+        # Nobody listens there, and nobody else is given the port meanwhile.
+        nobody.bind(("127.0.0.1", 0))
+        away = f"127.0.0.1:{nobody.getsockname()[1]}"
+        async with answering(b"back") as target, Meter(away) as meter:
+            with suppress(ConnectionError):
+                assert await ask(meter.address) == b""
+            meter.target = target
+            assert await ask(meter.address) == b"back"
