@@ -189,7 +189,8 @@ def _options(target: str, keepalive_seconds: float) -> list[tuple[str, int | str
         ("grpc.keepalive_time_ms", keepalive_ms),
         ("grpc.keepalive_timeout_ms", keepalive_ms // 2),
         ("grpc.http2.ping_timeout_ms", keepalive_ms // 2),
-        ("grpc.keepalive_permit_without_calls", 0),
+        # Also between the attempts of a watch that has fallen silent, each of which may be shorter.
+        ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         # The window of a stream that nobody reads would grow to gigabytes with the probe on.
         ("grpc.http2.bdp_probe", 0),
