@@ -67,6 +67,7 @@ class RecentPast:
             return found
 
     def _serves(self, found: Since, version: str) -> bool:
+        self._check_storage()
         is_early = compare_versions(found.version, version) in (Order.OLDER, Order.EQUAL)
         return is_early and self._informer.extension.store.history.covers(found.revision)
 
@@ -74,13 +75,17 @@ class RecentPast:
         store, source = self._informer.extension.store, self._informer.source
         if not source.is_synced:
             raise PastLostError("the informer holds nothing")
-        if source.was_set_back:
-            raise PastLostError("the storage of the cluster was set back since")
+        self._check_storage()
         revision = store.revision
         ended = await self._reader.ended(source, version, source.position)
+        self._check_storage()
         ends = [self._event(item, EventKind.DELETED, revision) for item in ended.deleted]
         ends += [self._event(item, EventKind.LEFT, revision) for item in ended.left]
         return Since(version, revision, tuple(ends))
+
+    def _check_storage(self) -> None:
+        if self._informer.source.was_set_back:
+            raise PastLostError("the storage of the cluster was set back since")
 
     def _event(self, item: Item, kind: EventKind, revision: int) -> Event:
         source = self._informer.source

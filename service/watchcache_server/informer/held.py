@@ -210,7 +210,10 @@ class Known:
 
 
 class Past:
-    """What a reader holds whom another store has told everything up to these upstream versions."""
+    """What a reader holds whom another store has told everything up to these upstream versions.
+
+    Once a storage was set back, its versions say nothing of what was told before.
+    """
 
     def __init__(self, versions: Mapping[Source, str]) -> None:
         self._versions = dict(versions)
@@ -218,7 +221,7 @@ class Past:
     def has(self, source: Source, entry: Entry) -> bool:
         """Tell whether the object has not changed since."""
         version = self._versions.get(source)
-        if version is None:
+        if version is None or source.was_set_back:
             return False
         order = compare_versions(entry.resource_version, version)
         return order in (Order.OLDER, Order.EQUAL)

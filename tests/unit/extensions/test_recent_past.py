@@ -116,6 +116,23 @@ async def test_storage_that_was_set_back_has_another_past(world: World, reader: 
         await past.since("5")
 
 
+async def test_what_was_found_before_a_storage_was_set_back_serves_nobody(
+    world: World, reader: Reader
+) -> None:
+    """Neither who comes after that, nor who waits for it while it happens."""
+    past = past_of(world, reader, "a")
+    await past.since("5")
+    early = asyncio.ensure_future(past.since("4"))
+    await asyncio.sleep(0)
+    informer = next(iter(world.extension.informers.values()))
+    informer.stage([item("a", uid="uid-a", version="3")])
+    informer.commit(0.0, "4")
+    for waiting in (early, past.since("6")):
+        with pytest.raises(PastLostError, match="set back"):
+            await waiting
+    assert [since for since, _ in reader.asked] == ["5", "4"]
+
+
 async def test_who_holds_nothing_knows_no_past(world: World, reader: Reader) -> None:
     """There is no version up to which it could be asked for."""
     informer = world.informer()

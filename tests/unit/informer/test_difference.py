@@ -184,6 +184,17 @@ def test_nor_is_who_falls_behind_meanwhile() -> None:
     assert (step.outcome, told(step)) == (Outcome.EXPIRED, [])
 
 
+def test_a_storage_that_is_set_back_meanwhile_makes_versions_say_nothing() -> None:
+    """What is old by its version may be newer than what the reader holds, or be there again."""
+    store, source = make_store(thing("a", 8), thing("b", 2))
+    store.note_position(source, "9")
+    cursor = begin_snapshot(store, EVERYTHING, store.revision)
+    source.stage([thing("a", 3), thing("b", 2)])
+    store.commit(source, 2.0, "4")
+    step = advance(store, EVERYTHING, cursor, held=Past({source: "9"}))
+    assert told(step) == [(ADDED, "a"), (ADDED, "b")]
+
+
 def test_who_says_what_it_holds_is_told_of_that_as_well() -> None:
     """It says so anew when it comes again."""
     store, source = make_store(thing("a", 5))
