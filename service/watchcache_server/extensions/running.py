@@ -10,9 +10,9 @@ for each informer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from watchcache_server.clusters.cluster import ServiceAccountAccess
 from watchcache_server.clusters.registry import ClusterRegistry
@@ -36,6 +36,13 @@ _LINGER_SECONDS: Final = 1.0
 _REFUSED: Final = (SourceState.FORBIDDEN, SourceState.GONE)
 
 
+class _Ending(NamedTuple):
+    """What ends an informer; `followers` take its objects over, none do where it leaves."""
+
+    task: asyncio.Task[None]
+    followers: frozenset[Informer]
+
+
 class RunningInformers:
     """The informers of one extension as tasks."""
 
@@ -54,7 +61,7 @@ class RunningInformers:
         self._tasks: dict[Observed, asyncio.Task[None]] = {}
         self._sets: dict[NamespaceSet, NamespaceInformer] = {}
         # What follows for informers that are no longer wanted: that they are stopped in the end.
-        self._endings: dict[Informer, asyncio.Task[None]] = {}
+        self._endings: dict[Informer, _Ending] = {}
         #: The ServiceAccount's access on each cluster; empty in caller-identity mode.
         self.accesses: dict[str, ServiceAccountAccess] = {}
 
@@ -133,10 +140,14 @@ class RunningInformers:
         extension = self._extension
         successors = Successors(extension.informers.values())
         for informer in list(extension.retiring):
-            followers = successors.of(informer)
+            followers = frozenset(successors.of(informer))
+            ending = self._endings.get(informer)
+            if ending is not None and ending.followers == followers:
+                # Another one of the many namespaces of a set is no reason to begin anew.
+                continue
             self._cancel_ending(informer)
             if followers and informer.source.table.count:
-                self._end(informer, partial(_handed_over, informer, followers))
+                self._end(informer, partial(_handed_over, informer, followers), followers)
             else:
                 self._stop(informer)
 
@@ -153,7 +164,7 @@ class RunningInformers:
 
     def end(self) -> list[asyncio.Task[None]]:
         """Cancel every task and let go of all access; return the tasks."""
-        tasks = [*self._tasks.values(), *self._endings.values()]
+        tasks = [*self._tasks.values(), *(ending.task for ending in self._endings.values())]
         for task in tasks:
             task.cancel()
         self._tasks.clear()
@@ -198,7 +209,12 @@ class RunningInformers:
         elif informer not in self._endings:
             self._end(informer, partial(_left, informer))
 
-    def _end(self, informer: Informer, when: Callable[[], Awaitable[None]]) -> None:
+    def _end(
+        self,
+        informer: Informer,
+        when: Callable[[], Awaitable[None]],
+        followers: frozenset[Informer] = frozenset(),
+    ) -> None:
         """Stop an informer when it is time; what then has room is started."""
 
         async def end() -> None:
@@ -206,12 +222,12 @@ class RunningInformers:
             self._stop(informer)
             self._follow()
 
-        self._endings[informer] = self._host.run(informer, end)
+        self._endings[informer] = _Ending(self._host.run(informer, end), followers)
 
     def _cancel_ending(self, informer: Informer) -> None:
         ending = self._endings.pop(informer, None)
-        if ending is not None and ending is not asyncio.current_task():
-            ending.cancel()
+        if ending is not None and ending.task is not asyncio.current_task():
+            ending.task.cancel()
 
     def _release_unused(self) -> None:
         self._release({informer.spec.cluster for informer in self._tasks})
@@ -221,7 +237,7 @@ class RunningInformers:
             self.accesses.pop(cluster).release()
 
 
-async def _handed_over(informer: Informer, followers: list[Informer]) -> None:
+async def _handed_over(informer: Informer, followers: Collection[Informer]) -> None:
     """Wait until the objects of an informer have passed to those that follow it."""
     while not all(map(_is_followed_by, followers)):
         await informer.extension.pulse.wait()

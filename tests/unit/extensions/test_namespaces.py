@@ -330,6 +330,23 @@ async def test_what_ran_leaves_when_another_set_is_refused() -> None:
         assert scope_of(extension).status.state is SourceState.FORBIDDEN
 
 
+async def test_a_set_that_keeps_changing_delays_no_hand_over() -> None:
+    """Who retires goes on until its objects are taken over and a moment more, and no longer."""
+    async with hub() as api:
+        extension = await api.live("a")
+        await api.world.register(chosen(label_selector="app=shop"))
+        await api.serve_pods()
+        assert extension.retiring
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for name in "bcdefghi":
+            await asyncio.sleep(0.4)
+            await api.tell("ADDED", name)
+            if not extension.retiring:
+                break
+        assert 1.0 <= loop.time() - began < 1.5
+
+
 # Specs
 
 
