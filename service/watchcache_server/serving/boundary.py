@@ -6,12 +6,13 @@ Methods are coroutines that take a request, and a writer if they stream; they kn
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -19,15 +20,13 @@ from google.protobuf.message import DecodeError, Message
 from watchcache_server.model.errors import InvalidRequestError, LimitExceededError
 from watchcache_server.observability.reporting import Reporter
 from watchcache_server.serving.errors import internal_status, status_of
+from watchcache_server.serving.refusals import retry_seconds
 from watchcache_server.serving.writing import Writer
 
 __all__ = ["Boundary"]
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
-
-
-_RETRY_SECONDS: Final = 5.0
 
 
 class _ContextWriter:
@@ -52,8 +51,16 @@ class _ContextWriter:
 class Boundary:
     """Makes handlers of methods, and knows how many RPCs run."""
 
-    def __init__(self, reporter: Reporter, *, max_streams_per_connection: int) -> None:
+    def __init__(
+        self,
+        reporter: Reporter,
+        *,
+        max_streams_per_connection: int,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """`chance` draws from [0, 1)."""
         self._reporter = reporter
+        self._chance = chance
         self._max_streams = max_streams_per_connection
         self._streams: Counter[str] = Counter()
         self._running = 0
@@ -141,7 +148,7 @@ class Boundary:
                 f"{self._max_streams} are open and no more are allowed; use another connection, or "
                 "raise the setting max_streams_per_connection",
                 setting="max_streams_per_connection",
-                retry_seconds=_RETRY_SECONDS,
+                retry_seconds=retry_seconds(self._chance),
             )
         self._streams[peer] += 1
         try:

@@ -23,6 +23,7 @@ from watchcache_server.serving.aging import Aging
 from watchcache_server.serving.describing import extension_message
 from watchcache_server.serving.extension_stream import ExtensionStream
 from watchcache_server.serving.reading import page_size_of
+from watchcache_server.serving.refusals import retry_seconds
 from watchcache_server.serving.writing import PatientWriter, Writer
 from watchcache_server.settings import Settings
 
@@ -30,7 +31,6 @@ __all__ = ["ExtensionListing"]
 
 _PAGE_SIZE: Final = 100
 _LARGEST_PAGE: Final = 1000
-_RETRY_SECONDS: Final = 5.0
 _PAGE_BYTES: Final = 1024 * 1024
 
 
@@ -117,7 +117,7 @@ class ExtensionListing:
                 f"{self._stream_count} are open and no more are allowed; share streams, or raise "
                 "the setting max_extension_watches",
                 setting="max_extension_watches",
-                retry_seconds=_RETRY_SECONDS * (1 + self._chance()),
+                retry_seconds=retry_seconds(self._chance),
             )
 
 

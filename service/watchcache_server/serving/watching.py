@@ -26,6 +26,7 @@ from watchcache_server.serving.conversion import (
 )
 from watchcache_server.serving.fresh_reads import FreshReads
 from watchcache_server.serving.indexed import require_indexed
+from watchcache_server.serving.refusals import retry_seconds
 from watchcache_server.serving.starting import check_token, find_start
 from watchcache_server.serving.stream import WatchStream
 from watchcache_server.serving.uploads import KnownUploads
@@ -37,7 +38,6 @@ __all__ = ["Watching"]
 _BOOKMARK_SECONDS: Final = 30.0
 _SHORTEST_SECONDS: Final = 1.0
 _LONGEST_SECONDS: Final = 300.0
-_RETRY_SECONDS: Final = 5.0
 
 
 class Watching:
@@ -157,7 +157,7 @@ class Watching:
                 f"{open_count} are open and no more are allowed; share streams, or raise "
                 "the setting max_subscriptions",
                 setting="max_subscriptions",
-                retry_seconds=self._retry_seconds,
+                retry_seconds=retry_seconds(self._chance),
             )
         open_here = self._open[extension]
         if open_here >= settings.max_subscriptions_per_extension:
@@ -166,10 +166,5 @@ class Watching:
                 f"{open_here} are open and no more are allowed; share streams, "
                 "or raise the setting max_subscriptions_per_extension",
                 setting="max_subscriptions_per_extension",
-                retry_seconds=self._retry_seconds,
+                retry_seconds=retry_seconds(self._chance),
             )
-
-    @property
-    def _retry_seconds(self) -> float:
-        """How long to wait for others to leave: not the same for all who are refused at once."""
-        return _RETRY_SECONDS * (1 + self._chance())

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.rpc import error_details_pb2, status_pb2
 
 from tests.unit.extensions.world import Recorder
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
@@ -25,7 +26,10 @@ class Served:
 
     def __init__(self) -> None:
         self.reporter: Any = Recorder()
-        self.boundary = Boundary(self.reporter, max_streams_per_connection=3)
+        self.chance = 0.5
+        self.boundary = Boundary(
+            self.reporter, max_streams_per_connection=3, chance=lambda: self.chance
+        )
         self.channel: Any = None
 
     @asynccontextmanager
@@ -79,6 +83,14 @@ async def exhaust(call: Any) -> None:
     """Read a stream to its end."""
     while await call.read() is not grpc.aio.EOF:
         pass
+
+
+def wait_of(error: grpc.aio.AioRpcError) -> float:
+    """Return how long an error says to wait."""
+    (trailer,) = [value for key, value in error.trailing_metadata() if key.endswith("-bin")]
+    retry = error_details_pb2.RetryInfo()
+    assert any(each.Unpack(retry) for each in status_pb2.Status.FromString(trailer).details)
+    return retry.retry_delay.ToTimedelta().total_seconds()
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -339,10 +351,14 @@ async def test_a_connection_has_no_more_streams_than_the_limit() -> None:
         calls = [served.follow() for _ in range(3)]
         for call in calls:
             await call.read()
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await served.follow().read()
-        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert "max_streams_per_connection" in str(caught.value.details())
+        waits = []
+        for served.chance in (0.0, 0.5):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await served.follow().read()
+            assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert "max_streams_per_connection" in str(caught.value.details())
+            waits.append(wait_of(caught.value))
+        assert waits == [5.0, 7.5], "who is refused at one moment does not come again at one"
         await served.ask()
         assert served.boundary.running_count == 3
         for call in calls:
