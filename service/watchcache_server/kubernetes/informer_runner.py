@@ -136,6 +136,7 @@ class InformerRunner:
             suspect=self.suspect,
         )
         self._turn: Turn | None = None
+        self._is_renewal_due = False
         # The request that comes next, and the one under way.
         self._next: Request | None = None
         self._has_next = asyncio.Event()
@@ -177,6 +178,9 @@ class InformerRunner:
         while True:
             await self._alarm.wait()
             self._interfere(self._reflector.on_timer)
+            if self._is_renewal_due:
+                self._is_renewal_due = False
+                self._interfere(self._reflector.reopen)
             self._prober.ask(group)
 
     async def _step(self) -> None:
@@ -432,10 +436,15 @@ class InformerRunner:
             if is_initial and not reflector.is_syncing:
                 is_initial = False
                 if size > _RENEW_BYTES:
-                    self._renewals.want(self, lambda: self._interfere(reflector.reopen))
+                    self._renewals.want(self, self._renew)
         if leftover := stream.finish():
             self._tell(reflector.on_events, leftover)
         self._tell(reflector.on_eof)
+
+    def _renew(self) -> None:
+        """Have the watch go on over another connection; a fault in that is this informer's own."""
+        self._is_renewal_due = True
+        self._alarm.ring()
 
     @asynccontextmanager
     async def _opened(self, request: List | Watch) -> AsyncIterator[Response | None]:

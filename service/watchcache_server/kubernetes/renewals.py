@@ -43,7 +43,7 @@ class Renewals:
         self._is_open.set()
 
     def want(self, who: object, reopen: Callable[[], None]) -> None:
-        """Have `reopen` called at a quiet moment."""
+        """Have `reopen` called at a quiet moment; it does so in a task of its own."""
         self._wanted[who] = reopen
         self._news.set()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.extensions.world import KEY, only, pods, running, settle, state_of, sync
-from tests.unit.kubernetes.informer_double import added
+from tests.unit.kubernetes.informer_double import added, bookmark
 from watchcache_server.extensions.informer import Informer
 from watchcache_server.informer.backoff import BackoffSettings
 from watchcache_server.informer.reflector import Reflector
@@ -63,6 +63,33 @@ async def test_an_informer_that_fails_is_started_again(monkeypatch: pytest.Monke
         assert asyncio.get_running_loop().time() - began == pytest.approx(5.0)
         await settle()
         assert state_of(informers["team-a"])[0] is SourceState.LIVE
+
+
+async def test_a_fault_in_a_renewal_ends_one_informer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renewals are one task for all informers, which goes on."""
+    reopen = Reflector.reopen
+    broken = {"team-a"}
+
+    def fail(self: Reflector, **moment: float) -> Any:
+        if self._subject.namespace in broken:
+            raise RuntimeError("a fault")
+        return reopen(self, **moment)
+
+    monkeypatch.setattr(Reflector, "reopen", fail)
+    async with running() as world:
+        extension = (await world.register(pods("team-a", "team-b"))).extension
+        for _ in range(2):
+            exchange = await world.hub.api.asked()
+            exchange.accept(
+                *(added(f"p{number}", "3", size=300_000) for number in range(4)),
+                bookmark("10", is_initial_end=True),
+            )
+        await settle()
+        informers = {each.spec.namespace: each for each in extension.informers.values()}
+        again = await world.hub.api.asked()
+        assert "/team-b/" in again.request.path
+        assert state_of(informers["team-a"]) == (SourceState.STALE, "INTERNAL")
+        assert state_of(informers["team-b"])[0] is SourceState.LIVE
 
 
 async def test_what_an_informer_had_collected_when_it_failed_is_forgotten(
