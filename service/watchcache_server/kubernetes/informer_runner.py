@@ -407,7 +407,6 @@ class InformerRunner:
         self._tell(reflector.on_listed, page)
 
     async def _watch(self, request: Watch) -> None:
-        await self._renewals.gate()
         async with self._opened(request) as response:
             if response is not None:
                 self._sink.contact()
@@ -456,6 +455,9 @@ class InformerRunner:
             request, self._spec, self._served_resource(), self._sink.namespace
         )
         await self._pace.take(self._tenant)
+        if isinstance(request, Watch):
+            # Last, since whoever has waited for the pace may come while connections are being left.
+            await self._renewals.gate()
         try:
             response = await self._access.open(http)
         except CredentialsError as error:

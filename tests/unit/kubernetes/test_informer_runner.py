@@ -27,6 +27,7 @@ from watchcache_server.informer.effects import Effect
 from watchcache_server.informer.reflector import Reflector
 from watchcache_server.informer.source import Unverified
 from watchcache_server.kubernetes.answers import Answer
+from watchcache_server.kubernetes.pace import Pace
 from watchcache_server.kubernetes.requests import Request
 from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import LeftReason, SourceState
@@ -190,6 +191,21 @@ async def test_a_connection_that_was_left_meanwhile_is_not_left_again(world: Wor
     await asyncio.sleep(1.0)
     assert not second.is_closed
     assert world.given_back_at == []
+
+
+async def test_a_watch_that_waited_for_the_pace_is_not_opened_while_others_are_left(
+    world: World,
+) -> None:
+    """Its buffer would be made of theirs."""
+    world.pace = Pace(1.0)
+    began = world.now()
+    watch = await world.live()
+    watch.end()
+    await asyncio.sleep(0.73)
+    world.renewals.want("another", lambda: None)
+    await world.api.asked()
+    assert world.given_back_at == [world.now()]
+    assert world.now() - began > 0.75, "the pace alone would have let it go"
 
 
 async def test_a_connection_is_left_after_a_large_relist_too(world: World) -> None:
