@@ -71,22 +71,21 @@ class Lines:
         """Wait to be called; `tell` hears at once, and as it changes, how many are before this."""
         waiter = _Waiter(asyncio.get_running_loop().create_future(), tell)
         self._lines.setdefault(who, deque()).append(waiter)
-        if tell is not None:
-            waiter.told = self._last_of(who)
-            tell(waiter.told)
-            self._listening += 1
+        self._listening += tell is not None
         try:
+            if tell is not None:
+                waiter.told = self._last_of(who)
+                tell(waiter.told)
             await waiter.future
-        except asyncio.CancelledError:
-            if waiter.future.cancelled():
-                self._leave(who, waiter)
-            else:
+        except BaseException:
+            if waiter.future.done() and not waiter.future.cancelled():
                 # It was called at the very moment at which it was no longer wanted.
                 self._pass_on()
+            else:
+                self._leave(who, waiter)
             raise
         finally:
-            if tell is not None:
-                self._listening -= 1
+            self._listening -= tell is not None
 
     def call_next(self) -> bool:
         """Call whoever is next; return False when nobody waits."""

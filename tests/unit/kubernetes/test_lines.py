@@ -133,6 +133,22 @@ async def test_one_sweep_tells_no_more_than_some() -> None:
     assert sum(len(told) == 2 for told in queue.told.values()) == 600
 
 
+async def test_who_cannot_be_told_does_not_stand_in_line() -> None:
+    """What comes would be given to nobody, and be lost."""
+    queue = Queue()
+    await queue.stand("a1")
+
+    def fail(_: int) -> None:
+        raise RuntimeError("a fault")
+
+    with pytest.raises(RuntimeError, match="a fault"):
+        await queue.lines.wait("a", fail)
+    await queue.stand("a2")
+    assert queue.told["a2"] == [1]
+    await queue.call(2)
+    assert queue.served == ["a1", "a2"]
+
+
 async def test_nothing_is_swept_for_those_who_do_not_care() -> None:
     """A line that tells nobody needs no timer."""
     lines = Lines(lambda: None)
