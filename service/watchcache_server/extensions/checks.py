@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, Protocol
 
-from watchcache_server.extensions.informer import Informer
+from watchcache_server.extensions.observed import Observed
 from watchcache_server.informer.remedy import Remedy
 from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.alarm import Alarm
@@ -35,7 +35,7 @@ _COSTLY_FACTOR: Final = 4
 _AFTER_RELIST_SECONDS: Final = 60.0
 _MOST_DEAD: Final = 64
 
-Guard = Callable[[Informer, Callable[[], Awaitable[None]]], Awaitable[None]]
+Guard = Callable[[Observed, Callable[[], Awaitable[None]]], Awaitable[None]]
 
 
 class Mender(Following, Protocol):
@@ -51,8 +51,8 @@ class CheckEntry:
 
     __slots__ = ("access", "informer", "is_queued", "pause_seconds", "remedy", "runner")
 
-    def __init__(self, informer: Informer, access: ApiAccess) -> None:
-        self.informer: Informer | None = informer
+    def __init__(self, informer: Observed, access: ApiAccess) -> None:
+        self.informer: Observed | None = informer
         self.access = access
         #: The task of the informer, which may be started again.
         self.runner: Mender | None = None
@@ -97,7 +97,7 @@ class Checks:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def add(self, informer: Informer, access: ApiAccess) -> CheckEntry:
+    def add(self, informer: Observed, access: ApiAccess) -> CheckEntry:
         """Have an informer checked, for the first time within the interval to come."""
         entry = CheckEntry(informer, access)
         if self._seconds:
@@ -173,7 +173,7 @@ class Checks:
             self._put(entry)
 
 
-def _is_due(informer: Informer) -> bool:
+def _is_due(informer: Observed) -> bool:
     """Tell whether an informer can be held to what it holds."""
     source = informer.source
     return (
@@ -184,7 +184,7 @@ def _is_due(informer: Informer) -> bool:
     )
 
 
-async def _check(entry: CheckEntry, informer: Informer) -> None:
+async def _check(entry: CheckEntry, informer: Observed) -> None:
     source, runner = informer.source, entry.runner
     assert runner is not None, "what is live is run by somebody"
     checked = await check(entry.access, source, runner)

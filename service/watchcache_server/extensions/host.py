@@ -21,6 +21,7 @@ from watchcache_server.extensions.checks import CheckEntry, Checks
 from watchcache_server.extensions.extension import Clock
 from watchcache_server.extensions.informer import Informer
 from watchcache_server.extensions.namespaces import NamespaceInformer
+from watchcache_server.extensions.observed import Observed
 from watchcache_server.extensions.recent_past import RecentPast
 from watchcache_server.extensions.training import Trainer
 from watchcache_server.informer.backoff import BackoffSettings
@@ -131,17 +132,14 @@ class InformerHost:
     async def _supervise(
         self, informer: AnyInformer, access: ApiAccess, service_account: str
     ) -> None:
-        entry = None
-        if isinstance(informer, Informer):
-            entry = self._checks.add(informer, access)
+        entry = self._checks.add(informer, access)
         try:
             while True:
                 await self._guarded(
                     informer,
                     lambda: self._runner(informer, access, service_account, entry).run(),
                 )
-                if entry is not None:
-                    entry.runner = None
+                entry.runner = None
                 informer.discard()
                 informer.set_state(
                     SourceState.STALE if informer.is_synced else SourceState.UNREACHABLE,
@@ -152,10 +150,9 @@ class InformerHost:
                 )
                 await asyncio.sleep(_RESTART_SECONDS)
         finally:
-            if entry is not None:
-                self._checks.discard(entry)
+            self._checks.discard(entry)
 
-    async def _guarded(self, informer: AnyInformer, work: Callable[[], Awaitable[None]]) -> None:
+    async def _guarded(self, informer: Observed, work: Callable[[], Awaitable[None]]) -> None:
         """Do work about an informer; a fault of ours is reported, and ends nothing else."""
         try:
             await work()
@@ -171,7 +168,7 @@ class InformerHost:
         informer: AnyInformer,
         access: ApiAccess,
         service_account: str,
-        entry: CheckEntry | None,
+        entry: CheckEntry,
     ) -> InformerRunner:
         cluster = informer.spec.cluster
         limit = self._settings.max_concurrent_syncs
@@ -201,6 +198,5 @@ class InformerHost:
             clock=self._clock.now,
             jitter=self._jitter,
         )
-        if entry is not None:
-            entry.runner = runner
+        entry.runner = runner
         return runner

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 
 from watchcache_server.extensions.observed import Observed
 from watchcache_server.extensions.recent_past import RecentPast
-from watchcache_server.extensions.status import CheckStatus
 from watchcache_server.informer.objects import Delta, Item
 from watchcache_server.informer.source import Source, Unverified
-from watchcache_server.kubernetes.checking import Checked
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.specs import SourceSpec
-from watchcache_server.model.states import CheckOutcome, LeftReason
+from watchcache_server.model.states import LeftReason
 
 if TYPE_CHECKING:
     from watchcache_server.extensions.extension import Extension
@@ -131,40 +129,3 @@ class Informer(Observed):
         if reason is LeftReason.RIGHTS_REVOKED:
             self.extension.rights_revoked()
         self.extension.pulse.touch()
-
-    def checked(self, checked: Checked, *, is_mended: bool) -> None:
-        """Take what a comparison with the API server has found; tell everybody if it is news.
-
-        `is_mended`: all objects are listed anew for it.
-        """
-        status, finding, now = self.status, checked.finding, self._clock.wall()
-        before = status.check
-        check = CheckStatus(
-            time=now, outcome=checked.outcome, message=_check_message(checked, is_mended=is_mended)
-        )
-        if before is not None:
-            check.mismatch_count, check.mismatch_time = before.mismatch_count, before.mismatch_time
-        if finding is not None:
-            check.mismatch_count += 1
-            check.mismatch_time = now
-        status.check = check
-        counts = {} if finding is None else finding.counts()
-        self.extension.reporter.consistency_checked(
-            self.extension.key, self.spec, check.outcome, check.message, counts
-        )
-        was = CheckOutcome.CONSISTENT if before is None else before.outcome
-        if finding is not None or was is not check.outcome:
-            self.extension.status_changed(status)
-
-
-def _check_message(checked: Checked, *, is_mended: bool) -> str:
-    """Return what a check has found as a sentence for people."""
-    if checked.finding is None:
-        unclear = "the stream did not come to the list, or too much changed meanwhile"
-        return unclear if checked.outcome is CheckOutcome.UNCLEAR else checked.problem
-    if is_mended:
-        return f"{checked.finding.text()}; all of them are listed anew"
-    return (
-        f"{checked.finding.text()}, again after all were listed anew: the API server answers lists "
-        "and watches differently; listing is tried again ever less often"
-    )

@@ -66,6 +66,8 @@ def source_message(told: Informer | ChosenScope) -> extension_pb2.SourceStatus:
         sync_duration=to_duration(status.sync_seconds),
         index_paths=spec.indexes,
     )
+    if status.check is not None:
+        message.consistency_check.CopyFrom(_check_message(status.check))
     if isinstance(told, ChosenScope):
         _describe_set(message, told)
     else:
@@ -80,8 +82,6 @@ def _describe_content(message: extension_pb2.SourceStatus, informer: Informer) -
     # Whole KiB: the exact size of one compressed object would answer guesses about it.
     message.stored_bytes = -(-source.stored_bytes // _KIB) * _KIB
     message.unindexed_value_count = source.unindexed_count
-    if informer.status.check is not None:
-        message.consistency_check.CopyFrom(_check_message(informer.status.check))
     _describe_missing(message, informer, source)
 
 

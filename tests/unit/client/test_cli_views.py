@@ -190,6 +190,18 @@ def test_status_tells_of_an_informer_that_differed_from_its_api_server() -> None
     assert len(lines) == 2 + len(checks) + 3
 
 
+def test_status_tells_once_of_a_set_that_differed() -> None:
+    """However many resources are watched in its namespaces."""
+    check = _checked("CONSISTENT", 1)
+    sources = [
+        source_status(name, namespace_selector="tier=gold", consistency_check=check)
+        for name in ("pods", "services")
+    ]
+    lines = _plain(extension_lines(_status("LIVE", sources=sources), default_cluster="hub"))
+    told = "namespaces tier=gold: differed from its API server once, the last time 2m ago."
+    assert lines[4:] == [told]
+
+
 def test_a_kind_is_shown_until_its_plural_is_known() -> None:
     """A CRD that does not exist yet has no plural here."""
     gone = source_status(".example.com", "GONE", kind="Widget", reason="KIND_NOT_SERVED")

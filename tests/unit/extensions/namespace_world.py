@@ -115,8 +115,12 @@ class Hub:
     def space(self, kind: str, name: str) -> bytes:
         """Return the line of an event about a namespace."""
         self.version += 1
+        return event(kind, self.namespace(name))
+
+    def namespace(self, name: str) -> dict[str, Any]:
+        """Return a namespace as it is now."""
         metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(self.version)}
-        return event(kind, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
     def mark(self, *, is_initial_end: bool = False) -> bytes:
         """Return the line of a bookmark of now."""

@@ -9,11 +9,11 @@ import pytest
 
 from tests.unit.extensions.namespace_world import GOLD, Hub, chosen, hub, in_namespace, scope_of
 from tests.unit.extensions.world import KEY, events_of, only, pods, settle
-from tests.unit.kubernetes.informer_double import event
+from tests.unit.kubernetes.informer_double import event, pod_list
 from watchcache_server.extensions.extension import Extension
 from watchcache_server.informer.filters import EVERYTHING, Filter
 from watchcache_server.model.errors import InvalidRequestError
-from watchcache_server.model.states import ExtensionState, LeftReason, SourceState
+from watchcache_server.model.states import CheckOutcome, ExtensionState, LeftReason, SourceState
 
 pytestmark = pytest.mark.looptime
 
@@ -299,6 +299,23 @@ async def test_what_went_unseen_is_found_by_the_next_sync() -> None:
         assert await api.serve_pods("web") == "c"
         await namespace_left(extension, "a")
         assert namespaces_of(extension) == {"b", "c"}
+
+
+async def test_what_was_lost_without_a_word_is_found_by_a_check() -> None:
+    """A set is compared with its API server like any informer, and says so."""
+    async with hub(consistency_check_seconds=20) as api:
+        extension = await api.live("a")
+        api.spaces.send(api.mark())
+        api.lists["/api/v1/namespaces"] = spaces = [api.namespace("a"), api.namespace("lost")]
+        listing = await api.asked()
+        assert listing.request.path == "/api/v1/namespaces"
+        assert scope_of(extension).status.reason == "INCONSISTENT"
+        listing.accept(pod_list(str(api.version), *spaces)).end()
+        await settle()
+        assert namespaces_of(extension) == {"a", "lost"}
+        check = scope_of(extension).status.check
+        assert check is not None
+        assert (check.outcome, check.mismatch_count) == (CheckOutcome.MISMATCH, 1)
 
 
 async def test_what_ran_stays_until_another_set_is_known() -> None:

@@ -89,8 +89,9 @@ def extension_lines(extension: ExtensionStatus, *, default_cluster: str) -> list
         if not (source.namespace_selector and subject in told):
             told.add(subject)
             lines += _advice(source, extension, default_cluster)
-    for source in extension.sources:
-        lines += _doubt(source, default_cluster)
+    # So have they of what a comparison of the set has found.
+    doubts = (_doubt(source, default_cluster) for source in extension.sources)
+    lines += map(Text, dict.fromkeys(doubt for doubt in doubts if doubt))
     for credential in extension.credentials:
         if credential.message:
             lines.append(Text(f"token on {credential.cluster}: {credential.message}"))
@@ -180,18 +181,18 @@ def _scope(source: Source) -> str:
     return " ".join([scope, *filter(None, selectors)])
 
 
-def _doubt(source: Source, default_cluster: str) -> list[Text]:
-    """Say what comparing an informer with its API server has found that a person should know."""
+def _doubt(source: Source, default_cluster: str) -> str:
+    """Say what comparing an informer with its API server has found, if a person should know."""
     check = source.consistency_check
     if check is None or check.mismatch_time is None:
-        return []
+        return ""
     told = f"{_place(source, default_cluster)}: differed from its API server"
     if check.outcome is ConsistencyOutcome.MISMATCH:
         told += f" {age_text(check.mismatch_time)} ago: {check.message}"
     else:
         times = "once" if check.mismatch_count == 1 else f"{check.mismatch_count} times"
         told += f" {times}, the last time {age_text(check.mismatch_time)} ago"
-    return [Text(f"{told}.")]
+    return f"{told}."
 
 
 def _place(source: Source, default_cluster: str) -> str:

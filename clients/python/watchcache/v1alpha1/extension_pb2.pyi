@@ -593,7 +593,9 @@ class SourceStatus(_message.Message):
 
     @_builtins.property
     def consistency_check(self) -> Global___ConsistencyCheck:
-        """What the last comparison of its objects with those of the API server has found; not set before the first."""
+        """What the last comparison of its objects, or of the namespaces of a set, with those of the API server has
+        found; not set before the first.
+        """
 
     def __init__(
         self,
