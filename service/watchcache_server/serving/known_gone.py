@@ -16,7 +16,7 @@ from watchcache_server.informer.source import Source
 from watchcache_server.informer.versions import plain_number
 from watchcache_server.model.states import SourceState
 
-__all__ = ["known_gone"]
+__all__ = ["known_gone", "undecided"]
 
 
 class _Verdict(NamedTuple):
@@ -55,6 +55,16 @@ def known_gone(extension: Extension, wanted: Filter, known: Known) -> Iterator[p
                 resource=group.resource,
                 namespace=group.namespace,
             )
+
+
+def undecided(extension: Extension, wanted: Filter, known: Known) -> list[Informer]:
+    """Return the informers in view that say, once they are fresh, what became of what is left."""
+    groups = known.groups
+    return [
+        informer
+        for informer in extension.informers_in(wanted)
+        if any(_may_hold(informer.source, group) for group in groups)
+    ]
 
 
 def _verdict(

@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Extension
+from watchcache_server.extensions.informer import Informer
 from watchcache_server.extensions.registry import ExtensionRegistry
 from watchcache_server.informer.comparison import Scope
 from watchcache_server.informer.cursors import Cursor, Outcome
@@ -34,7 +35,7 @@ from watchcache_server.serving.batches import Batch, BatchCache, resume_token
 from watchcache_server.serving.conversion import to_duration
 from watchcache_server.serving.describing import source_message
 from watchcache_server.serving.indexed import require_indexed
-from watchcache_server.serving.known_gone import known_gone
+from watchcache_server.serving.known_gone import known_gone, undecided
 from watchcache_server.serving.recovering import recover
 from watchcache_server.serving.starting import Start, lost
 from watchcache_server.serving.wire import batch_message, event_field
@@ -250,13 +251,18 @@ class WatchStream:
         """Have the informers be as fresh as their API servers: then what is left is gone.
 
         It is newer than what they hold. Either they are behind what another service has told, or
-        the storage was set back since.
+        the storage was set back since. None waits for another one, whose cluster may be away.
         """
-        for informer in self._extension.informers_in(self._wanted):
+
+        async def prove(informer: Informer) -> None:
             if not await informer.freshness.wait(Scope()):
                 known.proven.add(informer.source)
                 self._has_proof = True
                 self._extension.pulse.touch()
+
+        async with asyncio.TaskGroup() as group:
+            for informer in undecided(self._extension, self._wanted, known):
+                group.create_task(prove(informer))
 
     async def _recover(self, positions: Mapping[bytes, str]) -> None:
         """Go on where another life of the extension has ended; begin anew if that cannot be."""

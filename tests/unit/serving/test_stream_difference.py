@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -38,14 +38,19 @@ async def world() -> AsyncIterator[Watched]:
     await world.close()
 
 
-async def upload(world: Watched, held: dict[str, str], namespace: str = "team-a") -> bytes:
-    """Say that these versions of objects are held; return the handle."""
+async def upload(
+    world: Watched,
+    held: dict[str, str],
+    namespace: str = "team-a",
+    more: Mapping[str, dict[str, str]] | None = None,
+) -> bytes:
+    """Say that these versions of objects are held, and `more` by namespace; return the handle."""
 
-    async def sent() -> AsyncIterator[pb.UploadKnownRequest]:
+    def group_of(namespace: str, held: dict[str, str]) -> pb.KnownObjects:
         records = b"".join(
             object_id(f"uid-{name}") + version_id(version) for name, version in held.items()
         )
-        group = pb.KnownObjects(
+        return pb.KnownObjects(
             cluster="hub",
             resource="pods",
             namespace=namespace,
@@ -53,7 +58,10 @@ async def upload(world: Watched, held: dict[str, str], namespace: str = "team-a"
             projection=extension_pb2.PROJECTION_FULL,
             objects=records,
         )
-        groups = [group] if held else []
+
+    async def sent() -> AsyncIterator[pb.UploadKnownRequest]:
+        parts = {namespace: held} | dict(more or {})
+        groups = [group_of(*part) for part in parts.items() if part[1]]
         yield pb.UploadKnownRequest(namespace="team-a", name="shop", groups=groups)
 
     return (await world.watching.uploads.take(sent())).handle
@@ -140,6 +148,21 @@ async def test_what_is_newer_than_the_informer_is_asked_about(world: Watched) ->
     assert gone(reader) == [(DELETED, ids("lost"))]
     assert reader.events == [(ADDED, "made")]
     assert (await reader.until("bookmark", len(reader.of("bookmark")) + 1)).resume_token
+
+
+async def test_one_that_does_not_answer_holds_up_no_other(world: Watched) -> None:
+    """Nor is one asked that cannot hold what is left."""
+    away = world.live("a", namespace="team-a")
+    answering = world.live(namespace="team-b")
+    other = world.live(namespace="team-c")
+    handle = await upload(world, {"a": "1", "x": "900"}, more={"team-b": {"lost": "900"}})
+    reader = world.watch(known=handle, bookmark_interval=PER_SECOND)
+    await reader.until("synced")
+    await asked_of(away)
+    answering.freshness.confirm(await asked_of(answering))
+    await reader.until("known_gone")
+    assert gone(reader) == [(DELETED, ids("lost"))]
+    assert not other.freshness.waiting_count
 
 
 async def test_what_cannot_be_asked_about_is_not_called_gone(world: Watched) -> None:
