@@ -24,7 +24,7 @@ from watchcache_server.extensions.observed import Observed
 from watchcache_server.informer.remedy import Remedy
 from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.alarm import Alarm
-from watchcache_server.kubernetes.checking import Checked, Following, check
+from watchcache_server.kubernetes.checking import Checked, Follower, check
 from watchcache_server.model.states import CheckOutcome, SourceState
 
 __all__ = ["CheckEntry", "Checks", "Mender"]
@@ -38,7 +38,7 @@ _MOST_DEAD: Final = 64
 Guard = Callable[[Observed, Callable[[], Awaitable[None]]], Awaitable[None]]
 
 
-class Mender(Following, Protocol):
+class Mender(Follower, Protocol):
     """What is asked of an informer's task, and that it mends what it holds."""
 
     def distrust(self) -> None:

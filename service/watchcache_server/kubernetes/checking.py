@@ -26,7 +26,7 @@ from watchcache_server.kubernetes.requests import list_request, resource_path
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.states import CheckOutcome
 
-__all__ = ["Checked", "Following", "check"]
+__all__ = ["Checked", "Follower", "check"]
 
 # So many objects are listed at once instead of counted.
 _FEW: Final = 100
@@ -58,7 +58,7 @@ class Checked:
     is_costly: bool = False
 
 
-class Following(Protocol):
+class Follower(Protocol):
     """What is asked of the informer's task."""
 
     def hasten(self) -> None:
@@ -70,7 +70,7 @@ class Following(Protocol):
         ...
 
 
-async def check(access: ApiAccess, source: Source, follower: Following) -> Checked:
+async def check(access: ApiAccess, source: Source, follower: Follower) -> Checked:
     """Check a source that is live."""
     served = source.served
     assert served is not None, "only what is live is checked"
@@ -88,7 +88,7 @@ class _Check:
     """One check under way."""
 
     def __init__(
-        self, access: ApiAccess, source: Source, served: ServedResource, follower: Following
+        self, access: ApiAccess, source: Source, served: ServedResource, follower: Follower
     ) -> None:
         self._access = access
         self._source = source

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Hashable
 from typing import Final
 
-from watchcache_server.kubernetes.lines import Lines
+from watchcache_server.kubernetes.fair_queue import FairQueue
 
 __all__ = ["Pace"]
 
@@ -28,17 +28,17 @@ class Pace:
     def __init__(self, per_second: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._interval_seconds = 1.0 / per_second
-        self._lines = Lines(self._call)
+        self._queue = FairQueue(self._call)
         # When the next request would be due if each kept its distance.
         self._due = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
 
     async def take(self, who: Hashable) -> None:
         """Wait until a request may begin."""
-        if self._lines.is_empty and self._is_allowed:
+        if self._queue.is_empty and self._is_allowed:
             self._count()
         else:
-            waiting = self._lines.wait(who)
+            waiting = self._queue.wait(who)
             self._arm()
             await waiting
 
@@ -58,9 +58,9 @@ class Pace:
         self._timer = None
         while self._is_allowed and self._call():
             self._count()
-        if not self._lines.is_empty:
+        if not self._queue.is_empty:
             self._arm()
 
     def _call(self) -> bool:
         """Call the next; also with a moment that came for one who is gone."""
-        return self._lines.call_next()
+        return self._queue.call_next()

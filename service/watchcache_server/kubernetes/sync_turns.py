@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from watchcache_server.kubernetes.lines import Lines
+from watchcache_server.kubernetes.fair_queue import FairQueue
 
 __all__ = ["SyncTurns", "Turn"]
 
@@ -46,7 +46,7 @@ class SyncTurns:
         self._limit = limit
         self._free = limit
         self._counted_seconds = counted_seconds
-        self._lines = Lines(self.pass_on)
+        self._queue = FairQueue(self.pass_on)
 
     @property
     def is_busy(self) -> bool:
@@ -63,10 +63,10 @@ class SyncTurns:
         if self._free:
             self._free -= 1
         else:
-            await self._lines.wait(who, tell)
+            await self._queue.wait(who, tell)
         return Turn(self, self._counted_seconds)
 
     def pass_on(self) -> None:
         """Give a turn that has become free to the next; called by the turn."""
-        if not self._lines.call_next():
+        if not self._queue.call_next():
             self._free += 1

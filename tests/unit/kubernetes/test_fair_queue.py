@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchcache_server.kubernetes.lines import Lines
+from watchcache_server.kubernetes.fair_queue import FairQueue
 
 pytestmark = pytest.mark.looptime
 
@@ -18,7 +18,7 @@ class Queue:
     """Waiters by name (tenant, number), and everything that each of them was told."""
 
     def __init__(self) -> None:
-        self.lines = Lines(lambda: self.lines.call_next())  # noqa: PLW0108 (it is made here)
+        self.fair = FairQueue(lambda: self.fair.call_next())  # noqa: PLW0108 (it is made here)
         self.told: dict[str, list[int]] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.served: list[str] = []
@@ -31,13 +31,13 @@ class Queue:
         await settle()
 
     async def _wait(self, name: str) -> None:
-        await self.lines.wait(name[0], self.told[name].append)
+        await self.fair.wait(name[0], self.told[name].append)
         self.served.append(name)
 
     async def call(self, count: int = 1) -> None:
         """Call the next ones."""
         for _ in range(count):
-            self.lines.call_next()
+            self.fair.call_next()
         await settle()
 
 
@@ -142,7 +142,7 @@ async def test_who_cannot_be_told_does_not_stand_in_line() -> None:
         raise RuntimeError("a fault")
 
     with pytest.raises(RuntimeError, match="a fault"):
-        await queue.lines.wait("a", fail)
+        await queue.fair.wait("a", fail)
     await queue.stand("a2")
     assert queue.told["a2"] == [1]
     await queue.call(2)
@@ -151,7 +151,7 @@ async def test_who_cannot_be_told_does_not_stand_in_line() -> None:
 
 async def test_nothing_is_swept_for_those_who_do_not_care() -> None:
     """A line that tells nobody needs no timer."""
-    lines = Lines(lambda: None)
+    lines = FairQueue(lambda: None)
     tasks = [asyncio.ensure_future(lines.wait("a")) for _ in range(3)]
     await settle()
     assert lines.call_next()

@@ -1,15 +1,15 @@
-"""Lines: who waits for something that is scarce, tenant by tenant, and who is called next.
+"""A fair queue: who waits for something that is scarce, tenant by tenant, and who is called next.
 
-    lines = Lines(pass_on)
-    await lines.wait("team-a/shop", tell=show)      # until it is called
+    queue = FairQueue(pass_on)
+    await queue.wait("team-a/shop", tell=show)      # until it is called
     ...
-    lines.call_next()                               # whoever has something to give
+    queue.call_next()                               # whoever has something to give
 
-Tenants are served in turns, and those of one tenant first come, first served: one that wants five
-hundred of something does not hold up one that wants a single one. Who waits can be told how many
-are before it, by that order. It is told anew when that number has changed by an eighth, so that a
-line of any length costs each of those in it some dozens of messages and not one for each step, and
-a sweep that finds many to tell leaves the rest to the next one.
+Tenants, each with a line of its own, are served in turns, and those of one tenant first come, first
+served: one that wants five hundred of something does not hold up one that wants a single one. Who
+waits can be told how many are before it, by that order. It is told anew when that number has
+changed by an eighth, so that a queue of any length costs each of those in it some dozens of
+messages and not one for each step, and a sweep that finds many to tell leaves the rest to the next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
-__all__ = ["Lines"]
+__all__ = ["FairQueue"]
 
 _SWEEP_SECONDS: Final = 1.0
 _TOLD_IN_SWEEP: Final = 250
@@ -47,7 +47,7 @@ class _Waiter:
         return True
 
 
-class Lines:
+class FairQueue:
     """The lines of all tenants for one thing."""
 
     def __init__(self, pass_on: Callable[[], object]) -> None:
