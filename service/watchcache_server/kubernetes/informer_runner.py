@@ -12,14 +12,9 @@ request asks for the header anew.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Final
+from collections.abc import Callable
 
-from watchcache_server.informer.answers import retry_after_seconds
-from watchcache_server.informer.bodies import ListBody
 from watchcache_server.informer.condition import Subject
-from watchcache_server.informer.decoding import EventDecoder, ItemDecoder
 from watchcache_server.informer.effects import (
     Advance,
     Apply,
@@ -40,17 +35,14 @@ from watchcache_server.informer.effects import (
     Wait,
     Watch,
 )
-from watchcache_server.informer.errors import DataError
-from watchcache_server.informer.inputs import Answer, Failure, NotServed, Overlapping, TokenProblem
+from watchcache_server.informer.inputs import NotServed, Overlapping
 from watchcache_server.informer.reflector import Reflector
 from watchcache_server.informer.reflector_settings import ReflectorSettings
-from watchcache_server.informer.statuses import read_status
-from watchcache_server.informer.streams import EventStream
 from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.alarm import Alarm
 from watchcache_server.kubernetes.discovery import Discovery
-from watchcache_server.kubernetes.errors import AccessError, CredentialsError, TransportError
-from watchcache_server.kubernetes.informer_requests import collection_request
+from watchcache_server.kubernetes.errors import AccessError, CredentialsError
+from watchcache_server.kubernetes.informer_calls import InformerCalls
 from watchcache_server.kubernetes.informer_sink import InformerSink
 from watchcache_server.kubernetes.list_memory import ListMemory
 from watchcache_server.kubernetes.pace import Pace
@@ -58,19 +50,13 @@ from watchcache_server.kubernetes.prober import Prober
 from watchcache_server.kubernetes.renewals import Renewals
 from watchcache_server.kubernetes.served import DiscoveryFailed, Served, VersionNotServed
 from watchcache_server.kubernetes.served import NotServed as NothingServed
-from watchcache_server.kubernetes.slices import SlicedReader
 from watchcache_server.kubernetes.sync_turns import SyncTurns, Turn
-from watchcache_server.kubernetes.transport import Response
 from watchcache_server.kubernetes.verification import VerificationLimits, Verifier
 from watchcache_server.model.resources import ServedResource
 from watchcache_server.model.specs import SourceSpec
-from watchcache_server.model.states import Projection, SourceState
+from watchcache_server.model.states import SourceState
 
 __all__ = ["InformerRunner"]
-
-_STATUS_BYTES: Final = 64 * 1024
-# A connection that has carried so much keeps large buffers.
-_RENEW_BYTES: Final = 1024 * 1024
 
 
 class InformerRunner:
@@ -106,13 +92,9 @@ class InformerRunner:
         self._discovery = discovery
         self._sink = sink
         self._turns = turns
-        self._renewals = renewals
-        self._pace = pace
         self._memory = memory
-        self._max_event_bytes = max_event_bytes
         self._clock = clock
         self._jitter = jitter
-        self._projection = Projection(spec.projection)
         self._reflector = Reflector(
             subject=Subject(
                 cluster=spec.cluster,
@@ -125,8 +107,19 @@ class InformerRunner:
             list_seconds=memory.seconds_left(spec.cluster, spec.group, spec.resource or spec.kind),
             holds_objects=sink.is_synced,
         )
-        self._served: ServedResource | None = None
-        self._reader = SlicedReader(clock)
+        self._calls = InformerCalls(
+            spec=spec,
+            tenant=tenant,
+            access=access,
+            sink=sink,
+            reflector=self._reflector,
+            pace=pace,
+            renewals=renewals,
+            max_event_bytes=max_event_bytes,
+            clock=clock,
+            tell=self._tell,
+            renew=self._renew,
+        )
         self._alarm = Alarm()
         self._verifier = Verifier(access, sink, verification) if spec.is_selecting else None
         self._prober = Prober(
@@ -142,7 +135,6 @@ class InformerRunner:
         self._has_next = asyncio.Event()
         self._is_closed = False
         self._scope: asyncio.Timeout | None = None
-        self._rejected: str | None = None
 
     def __repr__(self) -> str:
         return f"<InformerRunner {self._reflector!r}>"
@@ -247,7 +239,7 @@ class InformerRunner:
         match effect:
             case Apply():
                 sink.contact()
-                sink.apply(effect.deltas, self._reader.read_at, effect.resource_version)
+                sink.apply(effect.deltas, self._calls.read_at, effect.resource_version)
                 self._verify()
             case Advance():
                 sink.contact()
@@ -259,7 +251,7 @@ class InformerRunner:
                 sink.unstage(effect.items)
             case CommitSync():
                 sink.contact()
-                sink.commit(self._reader.read_at, effect.resource_version)
+                sink.commit(self._calls.read_at, effect.resource_version)
                 self._give_turn_back()
                 self._verify()
             case DiscardSync():
@@ -269,10 +261,10 @@ class InformerRunner:
 
     def _verify(self) -> None:
         if self._verifier is not None:
-            self._verifier.look(self._served_resource())
+            self._verifier.look(self._calls.served_resource)
 
     def _remember(self, seconds: float) -> None:
-        served = self._served_resource()
+        served = self._calls.served_resource
         for name in (served.resource, served.kind):
             self._memory.remember(self._spec.cluster, served.group, name, seconds)
 
@@ -295,10 +287,8 @@ class InformerRunner:
                 await self._discover(is_fresh=request.is_fresh)
             case RefreshToken():
                 await self._refresh_token()
-            case List():
-                await self._list(request)
-            case Watch():
-                await self._watch(request)
+            case List() | Watch():
+                await self._calls.perform(request)
 
     async def _take_turn(self) -> None:
         if self._turn is not None:
@@ -349,13 +339,13 @@ class InformerRunner:
             case NothingServed(hints):
                 self._not_served(f"near names: {', '.join(hints)}" if hints else "")
             case DiscoveryFailed(error):
-                self._failed(error)
+                self._calls.failed(error)
 
     def _bound(self, resource: ServedResource) -> ServedResource | Overlapping:
         conflict = self._sink.bind(resource)
         if conflict is not None:
             return Overlapping(message=conflict)
-        self._served = resource
+        self._calls.served = resource
         return resource
 
     def _not_served(self, message: str) -> None:
@@ -363,140 +353,16 @@ class InformerRunner:
 
     async def _refresh_token(self) -> None:
         try:
-            await self._access.credentials.refresh(self._rejected)
+            await self._access.credentials.refresh(self._calls.rejected)
         except CredentialsError as error:
-            self._no_credentials(error)
+            self._calls.no_credentials(error)
         except AccessError as error:
-            self._failed(error)
+            self._calls.failed(error)
         else:
-            self._rejected = None
+            self._calls.rejected = None
             self._tell(self._reflector.on_token, None)
-
-    def _no_credentials(self, error: CredentialsError) -> None:
-        problem = TokenProblem(reason=error.reason.upper(), message=str(error))
-        self._tell(self._reflector.on_token, problem)
-        # Last, since it may be the end of the extension.
-        self._sink.credentials_failed(error)
-
-    def _failed(self, error: AccessError) -> None:
-        self._tell(self._reflector.on_failure, Failure(reason=error.reason, message=str(error)))
-
-    # Lists and watches
-
-    async def _list(self, request: List) -> None:
-        async with self._opened(request) as response:
-            if response is not None:
-                await self._read_list(response)
-
-    async def _read_list(self, response: Response) -> None:
-        served = self._served_resource()
-        decoder = ItemDecoder(
-            api_version=served.api_version, kind=served.kind, projection=self._projection
-        )
-        body = ListBody(decoder, self._max_event_bytes)
-        reflector = self._reflector
-        try:
-            while chunk := await self._reader.chunk(response):
-                if not self._tell(reflector.on_items, body.feed(chunk)):
-                    return
-            items, page = body.finish()
-        except DataError as error:
-            self._tell(reflector.on_broken, error)
-            return
-        self._tell(reflector.on_items, items)
-        self._tell(reflector.on_listed, page)
-
-    async def _watch(self, request: Watch) -> None:
-        async with self._opened(request) as response:
-            if response is not None:
-                self._sink.contact()
-                if self._tell(self._reflector.on_opened):
-                    try:
-                        await self._read_watch(response)
-                    finally:
-                        self._renewals.discard(self)
-
-    async def _read_watch(self, response: Response) -> None:
-        served = self._served_resource()
-        decoder = EventDecoder(
-            api_version=served.api_version, kind=served.kind, projection=self._projection
-        )
-        stream = EventStream(decoder, self._max_event_bytes)
-        reflector = self._reflector
-        is_initial = reflector.is_syncing
-        size = 0
-        while chunk := await self._reader.chunk(response):
-            events = stream.feed(chunk)
-            if not is_initial:
-                self._sink.events_read(len(events))
-            if not self._tell(reflector.on_events, events):
-                return
-            size += len(chunk)
-            if is_initial and not reflector.is_syncing:
-                is_initial = False
-                if size > _RENEW_BYTES:
-                    self._renewals.want(self, self._renew)
-        if leftover := stream.finish():
-            self._tell(reflector.on_events, leftover)
-        self._tell(reflector.on_eof)
 
     def _renew(self) -> None:
         """Have the watch go on over another connection; a fault in that is this informer's own."""
         self._is_renewal_due = True
         self._alarm.ring()
-
-    @asynccontextmanager
-    async def _opened(self, request: List | Watch) -> AsyncIterator[Response | None]:
-        """Open a request; None, with all said, when there is no body to read.
-
-        Failures while the body is read are told to the reflector here too.
-        """
-        http = collection_request(
-            request, self._spec, self._served_resource(), self._sink.namespace
-        )
-        await self._pace.take(self._tenant)
-        if isinstance(request, Watch):
-            # Last, since whoever has waited for the pace may come while connections are being left.
-            await self._renewals.gate()
-        try:
-            response = await self._access.open(http)
-        except CredentialsError as error:
-            self._no_credentials(error)
-            yield None
-            return
-        except AccessError as error:
-            self._failed(error)
-            yield None
-            return
-        async with response:
-            try:
-                if response.status == 200:
-                    yield response
-                else:
-                    await self._answer(response)
-                    yield None
-            except TransportError as error:
-                self._failed(error)
-
-    async def _answer(self, response: Response) -> None:
-        try:
-            body = await response.read(_STATUS_BYTES)
-        except TransportError:
-            # The status says what matters.
-            body = b""
-        if response.status == 401:
-            self._rejected = response.authorization
-        answer = Answer(
-            code=response.status,
-            status=read_status(body),
-            retry_after_seconds=retry_after_seconds(
-                response.headers.get("Retry-After", ""), response.headers.get("Date", "")
-            ),
-        )
-        self._sink.contact()
-        self._tell(self._reflector.on_answer, answer)
-
-    def _served_resource(self) -> ServedResource:
-        served = self._served
-        assert served is not None, "a reflector asks for discovery first"
-        return served
