@@ -12,29 +12,26 @@ It applies what the informer reads and says what changed, by these rules:
 - where the API server selects, its DELETED does not prove a deletion: such an object stays until
   `resolve` says what became of it.
 
-A source compresses bodies with a codec of its own and knows when a better one is worth training.
-How objects pass from one source to another when a spec changes is up to `succession`.
+How its objects are found and compressed is up to `source_content`, which this adds and removes
+them in. How objects pass from one source to another when a spec changes is up to `succession`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from watchcache_server.informer.entries import Entry, OwnerIndex, Table
-from watchcache_server.informer.fields import DEFAULT_MOST_VALUES, FieldReader
+from watchcache_server.informer.entries import Entry, Table
+from watchcache_server.informer.fields import DEFAULT_MOST_VALUES
 from watchcache_server.informer.floors import Floors
 from watchcache_server.informer.holding import Holding
 from watchcache_server.informer.ledger import Ledger
 from watchcache_server.informer.objects import Delta, Item, Remove
-from watchcache_server.informer.source_scope import SourceScope
-from watchcache_server.informer.texts import Texts
-from watchcache_server.informer.training import Training
+from watchcache_server.informer.source_content import SourceContent
 from watchcache_server.informer.upstream import UpstreamVersions
 from watchcache_server.informer.versions import Order, compare_versions
-from watchcache_server.model.selectors import Labels
 from watchcache_server.model.specs import SourceSpec
 from watchcache_server.model.states import EventKind, LeftReason
 
@@ -73,13 +70,13 @@ class _Doubt(NamedTuple):
     final_state_unknown: bool
 
 
-class Source(SourceScope):
+class Source(SourceContent):
     """The objects of one informer; `number` is unique within the extension, and grows."""
 
     def __init__(
         self, number: int, spec: SourceSpec, *, most_index_values: int = DEFAULT_MOST_VALUES
     ) -> None:
-        super().__init__(spec)
+        super().__init__(spec, most_index_values=most_index_values)
         self.number = number
         # A retiring source goes on until those that take its objects over have synced. It is never
         # called back: what it gave away does not return to it.
@@ -90,11 +87,6 @@ class Source(SourceScope):
         #: past.
         self.was_set_back = False
         self._upstream = UpstreamVersions()
-        # Values at index paths that were left out, since their objects had too many.
-        self.unindexed_count = 0
-        self._fields = FieldReader(spec.indexes, most_index_values) if spec.indexes else None
-        self._live = Holding()
-        self._staged: Holding | None = None
         # Objects of the sync under way that are passed over, unless the storage was set back.
         self._passed_over: dict[_Key, Item] = {}
         self._doubts: dict[_Key, _Doubt] = {}
@@ -107,8 +99,6 @@ class Source(SourceScope):
         self.floors = Floors()
         #: What happens while it is compared with its API server; None while it is not.
         self.ledger: Ledger | None = None
-        self._training = Training()
-        self._texts = Texts()
 
     # Upstream versions
 
@@ -128,38 +118,10 @@ class Source(SourceScope):
         """Return an upstream version up to which a reader at `revision` was told everything."""
         return self._upstream.at(revision)
 
-    # Content
-
-    @property
-    def table(self) -> Table:
-        """The entries. They change through this source only."""
-        return self._live.table
-
-    @property
-    def owners(self) -> OwnerIndex:
-        """The entries by their owners."""
-        return self._live.owners
-
-    def candidates(
-        self, groups: Iterable[Collection[tuple[str, str]]], namespace: str, name: str
-    ) -> Iterable[Entry]:
-        """Return the entries behind (namespace, name) that may have a value of each group."""
-        return self._live.candidates(groups, namespace, name)
-
     @property
     def certain_count(self) -> int:
         """How many objects are held, without those that have left a selector or are deleted."""
         return self.table.count - len(self._doubts)
-
-    @property
-    def raw_bytes(self) -> int:
-        """Size of the bodies as JSON."""
-        return self._live.raw_bytes
-
-    @property
-    def stored_bytes(self) -> int:
-        """Size of the bodies as stored."""
-        return self._live.stored_bytes
 
     # The live stream
 
@@ -248,19 +210,6 @@ class Source(SourceScope):
     ) -> Effect:
         self.release(live)
         return Effect(kind, last or live, live, reason, final_state_unknown)
-
-    def _entry(self, item: Item) -> Entry:
-        fields = self._fields_of(item.body)
-        entry = Entry.of(item, self._training.codec, self.version, self._texts, fields)
-        self._training.note(entry)
-        return entry
-
-    def _fields_of(self, body: bytes) -> Labels:
-        if self._fields is None:
-            return ()
-        found = self._fields.read(body)
-        self.unindexed_count += found.left_out
-        return found.pairs
 
     # Objects whose end is not proven
 
@@ -407,15 +356,13 @@ class Source(SourceScope):
     def forget(self) -> None:
         """Let go of every object and of what was learned from them, without a word."""
         self._end_audit()
-        self._live = Holding()
+        self._let_go_of_all()
         self.discard()
         self._doubts.clear()
         self._ahead.clear()
         self._dead.clear()
         self._upstream.clear()
         self.floors.clear()
-        self._training = Training()
-        self._texts = Texts()
         self.is_synced = False
 
     # Succession
@@ -462,59 +409,3 @@ class Source(SourceScope):
     def _end_audit(self) -> None:
         if self.ledger is not None:
             self.ledger.void()
-
-    # Compression
-
-    @property
-    def dictionary(self) -> bytes:
-        """The dictionary that new bodies are compressed with; empty when there is none."""
-        return self._training.codec.dictionary
-
-    @property
-    def is_training_due(self) -> bool:
-        """Whether `training_samples` would return some."""
-        return not self.is_secret and self._training.is_due(self._newest.table.count)
-
-    def training_samples(self) -> list[bytes] | None:
-        """Return sample bodies when a new dictionary is worth training, else None.
-
-        Once samples were returned, none are until `adopt` was called with them.
-        """
-        return self._training.samples(self._newest.table) if self.is_training_due else None
-
-    def adopt(self, dictionary: bytes | None, samples: list[bytes]) -> bool:
-        """Use what was trained from `samples` if it is clearly better than what is in use.
-
-        Returns whether entries are left to be compressed anew by `recode`. Samples from before a
-        `purge` come too late: their dictionary is dropped.
-        """
-        return self._training.adopt(dictionary, samples)
-
-    def recode(self, entries: Iterator[Entry], limit: int) -> bool:
-        """Bring up to `limit` entries to the present codec; return whether there may be more."""
-        codec = self._training.codec
-        for _ in range(limit):
-            entry = next(entries, None)
-            if entry is None:
-                return False
-            if entry.codec is not codec:
-                holdings = [holding for holding in self._holdings if holding.has(entry)]
-                grown = entry.recode(codec)
-                for holding in holdings:
-                    holding.stored_bytes += grown
-        return True
-
-    def recodable(self) -> Iterator[Entry]:
-        """Yield the entries of other codecs, as they are now, live and staged."""
-        codec = self._training.codec
-        for holding in self._holdings:
-            outdated = [entry for entry in holding.table if entry.codec is not codec]
-            yield from outdated
-
-    @property
-    def _newest(self) -> Holding:
-        return self._live if self._staged is None else self._staged
-
-    @property
-    def _holdings(self) -> list[Holding]:
-        return [self._live] if self._staged is None else [self._live, self._staged]
