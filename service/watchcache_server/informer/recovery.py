@@ -232,6 +232,7 @@ class Recovery(Standing):
 
     def _find(self, found: ServedResource) -> None:
         """Take what discovery found."""
+        self._troubles.found()
         condition = self._unusable(found)
         if condition is not None:
             self._lose(condition)

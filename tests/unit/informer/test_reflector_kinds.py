@@ -53,6 +53,18 @@ def test_one_look_that_finds_nothing_drops_nothing(jitter: float) -> None:
     assert shell.store == _STORE, "what was found in between begins the time anew"
 
 
+def test_a_look_that_finds_the_kind_begins_the_time_anew() -> None:
+    """Also where the watch that follows brings nothing before it breaks off."""
+    shell = Shell().live().pass_time(20.0).eof().answer(404)
+    shell.discovered(NotServed()).retry().discovered()
+    began = shell.now
+    while shell.now - began < 100.0:
+        shell.failure("refused").retry()
+    shell.answer(404).retry().discovered(NotServed())
+    assert (shell.state, shell.reason) == (SourceState.STALE, "NOT_FOUND")
+    assert shell.store == _STORE
+
+
 @pytest.mark.parametrize("jitter", [0.0, 0.999])
 def test_a_kind_that_stays_away_is_gone_in_seconds(jitter: float) -> None:
     """However long the waits have become."""
