@@ -215,6 +215,8 @@ class Freshness:
         """Have everything asked again that somebody waits for."""
         for question in (*self._sent.values(), *self._answered):
             self.again(question)
+        # Others may have come while there was nobody to hear of them.
+        self.on_news()
 
     def take(self, parallel: int) -> Question | None:
         """Return a question to send now, None when there is none or so many are under way.

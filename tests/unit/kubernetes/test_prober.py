@@ -348,3 +348,14 @@ async def test_a_prober_goes_on_with_what_one_before_it_left(world: World) -> No
     world.outcomes = [same()]
     world.start()
     assert await reading == ""
+
+
+async def test_who_came_while_there_was_no_prober_is_asked_for_by_the_next(world: World) -> None:
+    """Nothing else may happen for a while that would have it look."""
+    assert world.task is not None
+    world.task.cancel()
+    await asyncio.wait([world.task])
+    reading = asyncio.create_task(world.read())
+    await asyncio.sleep(0.5)
+    world.start()
+    assert await reading == ""
