@@ -357,7 +357,8 @@ class WatchStream:
     @property
     def _age_left(self) -> float:
         """What is left of its life; without a token it would begin anew, so it is let go on."""
-        return self._ends_at - self._now() if self._has_token else math.inf
+        has_token = self._has_token and self._cursor.walk is None
+        return self._ends_at - self._now() if has_token else math.inf
 
     def _token(self) -> bytes:
         if not self._has_token:

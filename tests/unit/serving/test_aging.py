@@ -87,6 +87,23 @@ async def test_a_snapshot_is_not_broken_off() -> None:
     assert reader.of("draining")[0].resume_token
 
 
+async def test_nor_are_the_first_objects_of_an_informer() -> None:
+    """Who was told of some of them has no token of that yet, and may have none at all."""
+    world = watched(max_connection_age_seconds=10, stalled_write_seconds=600)
+    world.live("a")
+    reader = world.watch()
+    await reader.until("synced")
+    reader.hold(after=2)
+    world.live(*(f"p{number}" for number in range(1200)), namespace="team-b")
+    await reader.until("batch", 2)
+    await reader.until_stuck()
+    await asyncio.sleep(100.0)
+    reader.go_on()
+    assert isinstance(await world.error(), ConnectionAgedError)
+    assert len(reader.events) == 1201
+    assert reader.of("draining")[0].resume_token
+
+
 async def test_a_stream_of_extensions_ends_as_well() -> None:
     """At its moment, also in the middle of a rest."""
     async with listed(max_connection_age_seconds=100) as made:

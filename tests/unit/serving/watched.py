@@ -35,9 +35,12 @@ class Reader:
         self._news = asyncio.Event()
         self.is_writing = False
 
-    def hold(self) -> None:
-        """Take nothing more."""
-        self._may_take.clear()
+    def hold(self, *, after: int = 0) -> None:
+        """Take nothing more, or so many messages and then nothing more."""
+        if after:
+            self._patience = len(self.messages) + after
+        else:
+            self._may_take.clear()
 
     def go_on(self) -> None:
         """Take messages again."""
