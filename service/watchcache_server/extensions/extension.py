@@ -215,6 +215,8 @@ class Extension:
             del self.informers[informer.spec]
         informer.is_stopped = True
         informer.freshness.release()
+        # It is kept for its last status only.
+        informer.past = None
         self._stopped.append(informer)
         del self._stopped[:-_MAX_STOPPED]
         informer.set_state(SourceState.STOPPED, "STOPPED", _NOT_ASKED_FOR)

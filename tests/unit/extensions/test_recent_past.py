@@ -133,6 +133,14 @@ async def test_what_was_found_before_a_storage_was_set_back_serves_nobody(
     assert [since for since, _ in reader.asked] == ["5", "4"]
 
 
+async def test_who_was_stopped_keeps_no_past(world: World, reader: Reader) -> None:
+    """Hundreds of them are kept for their last status, where a set of namespaces changes much."""
+    past_of(world, reader, "a")
+    informer = next(iter(world.extension.informers.values()))
+    world.extension.remove_informer(informer)
+    assert informer.past is None
+
+
 async def test_who_holds_nothing_knows_no_past(world: World, reader: Reader) -> None:
     """There is no version up to which it could be asked for."""
     informer = world.informer()
