@@ -173,9 +173,13 @@ class InformerHost:
         cluster = informer.spec.cluster
         limit = self._settings.max_concurrent_syncs
         rate = self._settings.informer_requests_per_second
+        tenant = str(informer.extension.key)
+        pace = self._paces.setdefault(cluster, Pace(rate))
         if isinstance(informer, Informer):
             reader = PastReader(
                 access,
+                tenant=tenant,
+                pace=pace,
                 max_event_bytes=self._settings.max_event_bytes,
                 limits=self._verification,
                 clock=self._clock.now,
@@ -183,14 +187,14 @@ class InformerHost:
             informer.past = RecentPast(informer, reader)
         runner = InformerRunner(
             spec=informer.spec,
-            tenant=str(informer.extension.key),
+            tenant=tenant,
             service_account=service_account,
             access=access,
             discovery=self._clusters.get(cluster).discovery,
             sink=informer,
             turns=self._turns.setdefault(cluster, SyncTurns(limit)),
             renewals=self._renewals,
-            pace=self._paces.setdefault(cluster, Pace(rate)),
+            pace=pace,
             memory=self._memory,
             settings=self._reflector_settings,
             max_event_bytes=self._settings.max_event_bytes,

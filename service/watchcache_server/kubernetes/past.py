@@ -26,6 +26,7 @@ from watchcache_server.informer.streams import EventStream
 from watchcache_server.informer.versions import Order, compare_versions
 from watchcache_server.kubernetes.access import ApiAccess
 from watchcache_server.kubernetes.errors import AccessError, TransportError
+from watchcache_server.kubernetes.pace import Pace
 from watchcache_server.kubernetes.requests import resource_path, watch_request
 from watchcache_server.kubernetes.slices import SlicedReader
 from watchcache_server.kubernetes.verification import VerificationLimits, verify
@@ -62,17 +63,22 @@ class Ended:
 class PastReader:
     """Reads the past as one identity."""
 
-    __slots__ = ("_access", "_limits", "_max_event_bytes", "_reader")
+    __slots__ = ("_access", "_limits", "_max_event_bytes", "_pace", "_reader", "_tenant")
 
     def __init__(
         self,
         access: ApiAccess,
         *,
+        tenant: str,
+        pace: Pace,
         max_event_bytes: int,
         limits: VerificationLimits,
         clock: Callable[[], float],
     ) -> None:
+        """`tenant` is who shares in the pace: after a restart many pasts are read at one moment."""
         self._access = access
+        self._tenant = tenant
+        self._pace = pace
         self._max_event_bytes = max_event_bytes
         self._limits = limits
         self._reader = SlicedReader(clock)
@@ -87,6 +93,7 @@ class PastReader:
         if compare_versions(since, until) is not Order.OLDER:
             raise PastLostError("the API server is behind what was told, or was set back")
         ends: dict[str, Item] = {}
+        await self._pace.take(self._tenant)
         try:
             async with asyncio.timeout(_LIMIT_SECONDS):
                 await self._read_up_to(source, since, until, ends)

@@ -12,6 +12,7 @@ from tests.items import served, source_spec
 from watchcache_server.informer.source import Source
 from watchcache_server.kubernetes.answers import Answer
 from watchcache_server.kubernetes.errors import BodyCutError
+from watchcache_server.kubernetes.pace import Pace
 from watchcache_server.kubernetes.past import PastLostError, PastReader
 from watchcache_server.kubernetes.requests import ACCEPT_METADATA, Request
 from watchcache_server.kubernetes.verification import VerificationLimits
@@ -88,10 +89,12 @@ class Api:
         return Answer(self.answers[request.path.rpartition("/")[2]], {}, b"")
 
 
-def reader(api: Any) -> PastReader:
+def reader(api: Any, pace: Pace | None = None) -> PastReader:
     """Make a reader."""
     return PastReader(
         api,
+        tenant="team-a/shop",
+        pace=pace or Pace(1000),
         max_event_bytes=1 << 20,
         limits=VerificationLimits(),
         clock=asyncio.get_running_loop().time,
@@ -209,3 +212,15 @@ async def test_the_past_of_what_is_not_served_is_lost() -> None:
     unserved = Source(1, source_spec())
     with pytest.raises(PastLostError, match="is not served"):
         await reader(Api()).ended(unserved, "10", "20")
+
+
+async def test_many_pasts_are_read_at_the_pace_of_the_cluster() -> None:
+    """After a restart whoever comes back asks for those of all informers at one moment."""
+    pace = Pace(1.0)
+    api = Api(Body([event("DELETED", "a", "11"), bookmark("12")]))
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    reading = [reader(api, pace).ended(source(), "10", "12") for _ in range(60)]
+    ended = await asyncio.gather(*reading)
+    assert [len(each.deleted) for each in ended] == [1] * 60, "waiting counts towards no limit"
+    assert 58.0 <= loop.time() - began <= 60.0
