@@ -10,7 +10,7 @@ from functools import partial
 from watchcache.v1alpha1 import extension_pb2
 from watchcache_server.model.errors import FieldViolation, InvalidRequestError
 from watchcache_server.model.specs import ExtensionKey, ExtensionSpec
-from watchcache_server.serving.conversion import extension_spec
+from watchcache_server.serving.spec_conversion import extension_spec
 from watchcache_server.settings import Settings
 
 __all__ = ["SpecReader"]

@@ -16,7 +16,7 @@ from watchcache_server.informer.filters import Filter
 from watchcache_server.model.errors import InvalidRequestError
 from watchcache_server.model.specs import ExtensionKey, ExtensionSpec, ResourceWatch
 from watchcache_server.model.states import Projection, View
-from watchcache_server.serving import conversion
+from watchcache_server.serving import spec_conversion
 from watchcache_server.serving.conversion import (
     extension_key,
     filter_of,
@@ -348,13 +348,13 @@ async def test_whoever_reads_as_the_user_needs_no_account() -> None:
 async def test_specs_are_read_beside_everything_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """In one thread, one after the other, however many are registered at once."""
     threads: set[int] = set()
-    check = conversion._check_identity
+    check = spec_conversion._check_identity
 
     def note(*arguments: Any) -> None:
         threads.add(threading.get_ident())
         check(*arguments)
 
-    monkeypatch.setattr(conversion, "_check_identity", note)
+    monkeypatch.setattr(spec_conversion, "_check_identity", note)
     with closing(SpecReader(Settings(), default_cluster="hub")) as reader:
         async with asyncio.TaskGroup() as group:
             for _ in range(5):
@@ -366,13 +366,13 @@ async def test_specs_are_read_beside_everything_else(monkeypatch: pytest.MonkeyP
 async def test_a_reader_that_is_closed_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread belongs to whoever opened the reader, and ends with it."""
     readers: list[threading.Thread] = []
-    check = conversion._check_identity
+    check = spec_conversion._check_identity
 
     def note(*arguments: Any) -> None:
         readers.append(threading.current_thread())
         check(*arguments)
 
-    monkeypatch.setattr(conversion, "_check_identity", note)
+    monkeypatch.setattr(spec_conversion, "_check_identity", note)
     await read(spec(Item(resource="pods")))
     [thread] = readers
     await asyncio.to_thread(thread.join, 60.0)

@@ -20,10 +20,10 @@ from watchcache_server.informer.objects import Remove, Upsert
 from watchcache_server.model.errors import InvalidRequestError, NotSyncedError
 from watchcache_server.model.specs import Choice, ExtensionKey, NamespaceSet
 from watchcache_server.model.states import LeftReason, SourceState
-from watchcache_server.serving.conversion import extension_spec
 from watchcache_server.serving.describing import source_message
 from watchcache_server.serving.indexed import require_indexed
 from watchcache_server.serving.known_gone import known_gone
+from watchcache_server.serving.spec_conversion import extension_spec
 from watchcache_server.settings import Settings
 
 pytestmark = pytest.mark.looptime
