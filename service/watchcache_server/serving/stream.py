@@ -129,6 +129,8 @@ class WatchStream:
         await self._open()
         if self._start.positions is not None:
             await self._recover(self._start.positions)
+        # What its reader came with need not live for as long.
+        self._start = Start(self._cursor, self._start.mode)
         try:
             await self._say_all()
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from watchcache.v1alpha1 import event_pb2, extension_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as pb
 from watchcache_server.extensions.extension import Clock
 from watchcache_server.extensions.informer import Informer
-from watchcache_server.informer.held import object_id, version_id
+from watchcache_server.informer.held import Known, object_id, version_id
 from watchcache_server.informer.resume import ResumeToken
 from watchcache_server.kubernetes.freshness import Question
 from watchcache_server.model.errors import KnownNotFoundError, ServiceDrainingError
@@ -148,6 +149,22 @@ async def test_what_is_newer_than_the_informer_is_asked_about(world: Watched) ->
     assert gone(reader) == [(DELETED, ids("lost"))]
     assert reader.events == [(ADDED, "made")]
     assert (await reader.until("bookmark", len(reader.of("bookmark")) + 1)).resume_token
+
+
+async def test_what_was_held_is_let_go_once_all_was_told(world: Watched) -> None:
+    """The stream may live for weeks."""
+
+    def held() -> set[int]:
+        gc.collect()
+        return {id(each) for each in gc.get_objects() if isinstance(each, Known)}
+
+    before = held()
+    world.live("a")
+    reader = await differing(world, {"a": "1", "x": "1"})
+    assert held() - before
+    await reader.until("synced")
+    await reader.until("bookmark")
+    assert not held() - before
 
 
 async def test_one_that_does_not_answer_holds_up_no_other(world: Watched) -> None:
