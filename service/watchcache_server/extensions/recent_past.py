@@ -61,13 +61,13 @@ class RecentPast:
         """
         self._turn = self._turn or asyncio.Lock()
         async with self._turn:
+            self._check_storage()
             found = self._found
             if found is None or not self._serves(found, version):
                 found = self._found = await self._find(version)
             return found
 
     def _serves(self, found: Since, version: str) -> bool:
-        self._check_storage()
         is_early = compare_versions(found.version, version) in (Order.OLDER, Order.EQUAL)
         return is_early and self._informer.extension.store.history.covers(found.revision)
 
@@ -75,7 +75,6 @@ class RecentPast:
         store, source = self._informer.extension.store, self._informer.source
         if not source.is_synced:
             raise PastLostError("the informer holds nothing")
-        self._check_storage()
         revision = store.revision
         ended = await self._reader.ended(source, version, source.position)
         self._check_storage()
