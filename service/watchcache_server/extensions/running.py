@@ -138,6 +138,8 @@ class RunningInformers:
     def _retire(self) -> None:
         """Have those that retire stopped: at once, or when others have taken over."""
         extension = self._extension
+        if not extension.retiring:
+            return
         successors = Successors(extension.informers.values())
         for informer in list(extension.retiring):
             followers = frozenset(successors.of(informer))
