@@ -59,9 +59,6 @@ class FairQueue:
         self._listening = 0
         self._sweep_handle: asyncio.TimerHandle | None = None
 
-    def __len__(self) -> int:
-        return sum(map(len, self._lines.values()))
-
     @property
     def is_empty(self) -> bool:
         """Whether nobody waits."""
