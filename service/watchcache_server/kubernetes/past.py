@@ -84,9 +84,9 @@ class PastReader:
         self._reader = SlicedReader(clock)
 
     async def ended(self, source: Source, since: str, until: str) -> Ended:
-        """Return what ended after version `since`, at least up to `until`.
+        """Return what ended after version `since` and up to `until`, at which the source is.
 
-        Raises PastLostError.
+        What ended later the source has yet to come to, and tells itself. Raises PastLostError.
         """
         if compare_versions(since, until) is Order.EQUAL:
             return Ended()
@@ -156,7 +156,7 @@ class PastReader:
                 raise error(f"the API server answered {response.status}")
             while chunk := await self._reader.chunk(response):
                 for event in stream.feed(chunk):
-                    since = _take(event, ends)
+                    since = _take(event, until, ends)
                 if compare_versions(since, until) is not Order.OLDER:
                     break
         return since
@@ -181,7 +181,7 @@ def _is_passing(code: int) -> bool:
     return code == 429 or code >= 500
 
 
-def _take(event: WatchEvent, ends: dict[str, Item]) -> str:
+def _take(event: WatchEvent, until: str, ends: dict[str, Item]) -> str:
     """Take an event in; return the version that the watch has come to."""
     match event:
         case StreamError():
@@ -193,10 +193,11 @@ def _take(event: WatchEvent, ends: dict[str, Item]) -> str:
             raise PastLostError(f"an event could not be read: {event.error}")
         case Bookmark():
             return event.resource_version
-        case Deleted():
-            ends[event.item.uid] = event.item
-            return event.item.resource_version
-        case _:
+    item = event.item
+    if compare_versions(item.resource_version, until) is not Order.NEWER:
+        if isinstance(event, Deleted):
+            ends[item.uid] = item
+        else:
             # Under a selector it has come back.
-            ends.pop(event.item.uid, None)
-            return event.item.resource_version
+            ends.pop(item.uid, None)
+    return item.resource_version

@@ -130,6 +130,16 @@ async def test_ends_are_kept_and_nothing_else() -> None:
     assert request.accept == ACCEPT_METADATA
 
 
+async def test_what_ended_later_is_left_to_the_source() -> None:
+    """It still holds the object, and would tell of it again after its end."""
+    body = [
+        event("DELETED", "a", "12") + event("DELETED", "b", "20"),
+        event("DELETED", "c", "21") + event("ADDED", "a", "22") + event("DELETED", "d", "23"),
+    ]
+    ended = await reader(Api(Body([b"".join(body)]))).ended(source(), "10", "20")
+    assert [item.uid for item in ended.deleted] == ["uid-a", "uid-b"]
+
+
 async def test_a_watch_that_ends_too_early_is_followed_by_another() -> None:
     """From where it came to."""
     api = Api(Body([event("DELETED", "a", "12")]), Body([bookmark("20")]))
