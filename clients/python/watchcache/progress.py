@@ -35,7 +35,6 @@ from watchcache.states import (
     StartMode,
 )
 from watchcache.status import Source, duration_seconds
-from watchcache.v1alpha1 import event_pb2
 from watchcache.v1alpha1 import watch_cache_service_pb2 as service_pb2
 
 __all__ = ["Retry", "WatchProgress"]
@@ -104,13 +103,9 @@ class WatchProgress(Generic[T]):
         """
         kind = response.WhichOneof("response")
         if kind == "batch":
-            batch = response.batch
-            if not batch.resume_token and any(map(_may_come_back, batch.events)):
-                # To another life of the service it would say that these objects are held.
-                self.resume_token = b""
-            self._advance(batch.resume_token)
-            events = tuple(Event(event, self._decode) for event in batch.events)
-            return Batch(events, self._is_snapshot, batch.coalesced)
+            self._advance(response.batch.resume_token)
+            events = tuple(Event(event, self._decode) for event in response.batch.events)
+            return Batch(events, self._is_snapshot, response.batch.coalesced)
         if kind == "bookmark":
             self._advance(response.bookmark.resume_token)
             return Bookmark()
@@ -182,12 +177,6 @@ class WatchProgress(Generic[T]):
             self.resume_token = resume_token
             self._failures = 0
             self._has_registered = False
-
-
-def _may_come_back(event: event_pb2.Event) -> bool:
-    """Tell whether an object has left that may come back unchanged."""
-    reason = event.left_reason
-    return event.type == event_pb2.EVENT_TYPE_LEFT and reason != event_pb2.LEFT_REASON_SELECTION
 
 
 def _known_gone(message: service_pb2.KnownGone) -> KnownGone:

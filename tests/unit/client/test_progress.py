@@ -85,26 +85,6 @@ def test_a_new_snapshot_voids_the_token(response: service_pb2.WatchResponse) -> 
     assert progress.resume_token == b""
 
 
-@pytest.mark.parametrize(
-    ("reason", "token", "kept"),
-    [
-        ("RIGHTS_REVOKED", b"", b""),
-        ("KIND_GONE", b"", b""),
-        ("SCOPE", b"", b""),
-        ("SELECTION", b"", b"t0"),
-        ("RIGHTS_REVOKED", b"t1", b"t1"),
-    ],
-)
-def test_what_may_come_back_unchanged_voids_a_token_from_before(
-    reason: str, token: bytes, kept: bytes
-) -> None:
-    """Over a restart that token would say that it is held."""
-    progress = _progress(token=b"t0")
-    progress.receive(started("RESUMED"))
-    progress.receive(batch(event("ADDED", "a"), event("LEFT", "b", left=reason), token=token))
-    assert progress.resume_token == kept
-
-
 def test_a_resumed_stream_keeps_its_token() -> None:
     """Until something new is applied, the old place is the right one."""
     progress = _progress(token=b"t0")

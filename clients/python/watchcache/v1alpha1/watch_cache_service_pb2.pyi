@@ -596,9 +596,7 @@ class EventBatch(_message.Message):
     COALESCED_FIELD_NUMBER: _builtins.int
     resume_token: _builtins.bytes
     """Where to resume once this batch is applied. Empty while a snapshot, or the first objects of an
-    informer, are under way: keep the token that you have; unless an event of the batch is LEFT for another
-    reason than its selection. Such objects may come back unchanged, and over a restart a token from before
-    says of them that they are held: forget it then, and come back with what you hold, or for a snapshot.
+    informer, are under way: keep the token that you have.
     """
     coalesced: _builtins.bool
     """The receiver is catching up: an event stands for all that happened to its object since the receiver
