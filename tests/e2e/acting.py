@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import watchcache
@@ -47,11 +47,14 @@ async def grant(api: Api, namespace: str, account: str, group: str, *resources: 
     )
 
 
-async def grant_everywhere(api: Api, namespace: str, account: str, *resources: str) -> None:
-    """Let the ServiceAccount get, list and watch resources of the core group on the cluster."""
+async def grant_everywhere(
+    api: Api, namespace: str, account: str, *resources: str, groups: Sequence[str] = ("",)
+) -> None:
+    """Let the ServiceAccount get, list and watch resources of these groups on the cluster."""
     name = unique("reader")
     base = "/apis/rbac.authorization.k8s.io/v1"
-    rules = [{"apiGroups": [""], "resources": list(resources), "verbs": ["get", "list", "watch"]}]
+    verbs = ["get", "list", "watch"]
+    rules = [{"apiGroups": list(groups), "resources": list(resources), "verbs": verbs}]
     await api.create(f"{base}/clusterroles", {"metadata": {"name": name}, "rules": rules})
     await api.create(
         f"{base}/clusterrolebindings",

@@ -13,6 +13,7 @@ from tests.e2e.acting import (
     deployment,
     exhaust,
     grant,
+    grant_everywhere,
     next_events,
     until,
     wait_live,
@@ -193,22 +194,7 @@ async def test_a_change_of_the_spec_touches_only_what_changed(
     """The same spec changes nothing; widening a scope hands its objects over without an event."""
     other = f"{namespace}-b"
     await api.create("/api/v1/namespaces", {"metadata": {"name": other}})
-    name = unique("reader")
-    rules = [{"apiGroups": ["", "apps"], "resources": ["*"], "verbs": ["list", "watch"]}]
-    base = "/apis/rbac.authorization.k8s.io/v1"
-    await api.create(f"{base}/clusterroles", {"metadata": {"name": name}, "rules": rules})
-    await api.create(
-        f"{base}/clusterrolebindings",
-        {
-            "metadata": {"name": name},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": name,
-            },
-            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
-        },
-    )
+    await grant_everywhere(api, namespace, account, "*", groups=("", "apps"))
     await api.create(f"/api/v1/namespaces/{namespace}/configmaps", configmap("near"))
     await api.create(f"/api/v1/namespaces/{other}/configmaps", configmap("far"))
 
