@@ -61,8 +61,34 @@ async def test_what_a_crowd_leaves_is_collected(monkeypatch: pytest.MonkeyPatch)
     counts = iter([1000, 1000, 0, 0, 0, 0])
     done: list[str] = []
     monkeypatch.setattr(gc, "collect", lambda: done.append("collected"))
+    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, 0))
     monkeypatch.setattr(memory, "give_back", lambda: done.append("given back"))
     task = asyncio.ensure_future(memory.tidy_forever(lambda: next(counts)))
     await asyncio.sleep(26.0)
     task.cancel()
     assert done == ["collected", "given back"]
+
+
+@pytest.mark.looptime
+async def test_what_grows_old_is_collected_where_no_crowd_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Left to itself the collector would look at it after millions of objects."""
+    moments = iter([(10, 1), (600, 2), (10, 2), (10, 0)])
+    passes = 0
+
+    def count() -> int:
+        nonlocal passes
+        running, passes = next(moments)
+        return running
+
+    done: list[float] = []
+    now = asyncio.get_running_loop().time
+    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, passes))
+    monkeypatch.setattr(gc, "collect", lambda: done.append(now()))
+    monkeypatch.setattr(memory, "give_back", lambda: None)
+    task = asyncio.ensure_future(memory.tidy_forever(count))
+    began = now()
+    await asyncio.sleep(21.0)
+    task.cancel()
+    assert [round(moment - began) for moment in done] == [15]
